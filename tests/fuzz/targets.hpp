@@ -60,7 +60,7 @@ inline bool pt_pickle(std::string_view bytes) {
 
 inline bool pickle(std::string_view bytes) {
   try {
-    fulgurite::pickle::Reader(bytes, "fuzz").read();
+    fulgurite::pickle::read(bytes, "fuzz");
     return true;
   } catch (fulgurite::Error const&) { return false; }
 }

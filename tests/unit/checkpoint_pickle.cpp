@@ -7,7 +7,7 @@ using namespace fulgurite;
 
 namespace {
 std::string said(std::string const& pickle, pickle::Limits limits = {}) {
-  auto const text = error_of([&] { pickle::Reader(pickle, "x", limits).read(); });
+  auto const text = error_of([&] { pickle::read(pickle, "x", limits); });
   CHECK((text.empty() || text.starts_with("[fulgurite.checkpoint.pt_pickle] x, byte ")));
   return text;
 }
@@ -25,7 +25,7 @@ TEST_CASE("pickle: plain data") {
                             text("real") + std::string("G\x3F\xF8\0\0\0\0\0\0", 9) + text("list") + "]q" +
                             std::string(1, '\0') + "(NNe\x88" + "a" + text("again") + "h" + std::string(1, '\0') +
                             text("huge") + "\x8a\x09" + std::string(9, '\1') + "u.";
-  auto const values = pickle::Reader(bytes, "x").read();
+  auto const values = pickle::read(bytes, "x");
   auto const& dict = *values.get<pickle::Dict>(values.root);
   auto const at = [&](char const* name) -> pickle::Value const& { return values[*values.find(dict, name)]; };
   CHECK(std::holds_alternative<pickle::None>(at("none")));
@@ -46,7 +46,7 @@ TEST_CASE("pickle: a tensor, a parameter, attributes of an OrderedDict") {
   auto const bytes =
       proto + dict({{"w", one}, {"p", "ctorch._utils\n_rebuild_parameter\n(" + one + "\x88" + ordered_dict + "tR"}}) +
       "}(" + text("_metadata") + ordered_dict + "ub.";
-  auto const values = pickle::Reader(bytes, "x").read();
+  auto const values = pickle::read(bytes, "x");
   auto const& items = values.get<pickle::Dict>(values.root)->items;
   REQUIRE(items.size() == 2);
   for (auto const& [name, value] : items) {

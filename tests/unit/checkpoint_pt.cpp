@@ -2,6 +2,7 @@
 #include <cstring>
 #include <limits>
 
+#include <fulgurite/checkpoint/pickle.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 
 #include "../fuzz/memory_file.hpp"

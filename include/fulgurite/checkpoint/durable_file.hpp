@@ -48,8 +48,7 @@ namespace file {
 
 /// Writes all of the bytes, despite short writes and interruptions. Returns 0 or errno; a write that takes nothing
 /// counts as a full disk.
-template <class Write>
-int write_all(std::span<std::byte const> bytes, Write&& write) {
+int write_all(std::span<std::byte const> bytes, auto&& write) {
   while (!bytes.empty()) {
     // Linux takes at most 2 GiB at once; a smaller piece also bounds how long a signal waits.
     auto const count = write(bytes.data(), std::min<std::size_t>(bytes.size(), std::size_t{1} << 30));
@@ -128,10 +127,13 @@ int by_look(std::filesystem::path const& from, std::filesystem::path const& to);
 /// between the check and the move.
 int take_name(std::filesystem::path const& from, std::filesystem::path const& to);
 
-}  // namespace file
-}  // namespace fulgurite
+// Symbolic links to files in the same folder.
 
-namespace fulgurite {
+/// Makes `link` a symbolic link to `file`, relative, so that their folder may be moved. It replaces an existing file of
+/// that name in one step. Inside a NewNamesOnly it throws FileExists instead if the name is taken.
+void link_to(std::filesystem::path const& file, std::filesystem::path const& link);
+
+}  // namespace file
 
 /// A file that is open for reading at any position. Its Errors have the identifier of its format, and name file and
 /// byte.
@@ -212,16 +214,6 @@ void write_durably(std::filesystem::path const& target, std::string_view content
 void write_whole(std::filesystem::path const& target, std::string_view content);
 
 }  // namespace fulgurite
-
-namespace fulgurite::file {
-
-// Symbolic links to files in the same folder.
-
-/// Makes `link` a symbolic link to `file`, relative, so that their folder may be moved. It replaces an existing file of
-/// that name in one step. Inside a NewNamesOnly it throws FileExists instead if the name is taken.
-void link_to(std::filesystem::path const& file, std::filesystem::path const& link);
-
-}  // namespace fulgurite::file
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/checkpoint/durable_file.ipp>

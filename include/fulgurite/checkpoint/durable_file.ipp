@@ -18,26 +18,6 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
 
-namespace fulgurite {
-
-FULGURITE_BODY FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
-    : number_(std::exchange(other.number_, -1)) {}
-
-FULGURITE_BODY FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  std::swap(number_, other.number_);
-  return *this;
-}
-
-FULGURITE_BODY FileDescriptor::~FileDescriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
-FULGURITE_BODY int FileDescriptor::close() {
-  return ::close(std::exchange(number_, -1)) == 0 || errno == EINTR ? 0 : errno;
-}
-
-}  // namespace fulgurite
-
 namespace fulgurite::file {
 
 FULGURITE_BODY void fail(std::string_view identifier, std::string_view deed, std::filesystem::path const& path,
@@ -174,9 +154,7 @@ FULGURITE_BODY void sweep_temporaries_once(std::filesystem::path const& folder) 
   sweep_temporaries(folder);
 }
 
-}  // namespace fulgurite::file
-
-namespace fulgurite::file::new_name {
+namespace new_name {
 
 FULGURITE_BODY bool unknown(int error) {
   return error == ENOSYS || error == EINVAL || error == ENOTSUP || error == EOPNOTSUPP || error == EPERM;
@@ -205,9 +183,7 @@ FULGURITE_BODY int by_look(std::filesystem::path const& from, std::filesystem::p
   return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
-}  // namespace fulgurite::file::new_name
-
-namespace fulgurite::file {
+}  // namespace new_name
 
 FULGURITE_BODY int take_name(std::filesystem::path const& from, std::filesystem::path const& to) {
   if (auto const renamed = new_name::by_rename(from, to)) return *renamed;
@@ -215,9 +191,50 @@ FULGURITE_BODY int take_name(std::filesystem::path const& from, std::filesystem:
   return new_name::by_look(from, to);
 }
 
+FULGURITE_BODY void link_to(std::filesystem::path const& file, std::filesystem::path const& link) {
+  auto const refuse = [&](std::string const& why) {
+    throw Error("fulgurite.file.write", "cannot make " + link.string() + " a link to " + file.string() + ": " + why +
+                                            "; where there are no links, save a copy instead");
+  };
+  auto const around = std::filesystem::absolute(link).parent_path();
+  if (std::filesystem::absolute(file).lexically_normal() == std::filesystem::absolute(link).lexically_normal())
+    refuse("a file that leads to itself holds nothing");
+  auto const target = std::filesystem::absolute(file).lexically_relative(around);
+  std::error_code error;
+  if (NewNamesOnly::now()) {
+    std::filesystem::create_symlink(target, link, error);
+    if (error == std::errc::file_exists) throw FileExists(link);
+  } else {
+    auto const fresh = around / temporary_name();
+    std::filesystem::create_symlink(target, fresh, error);
+    if (!error) {
+      std::filesystem::rename(fresh, link, error);
+      std::error_code ignored;
+      if (error) std::filesystem::remove(fresh, ignored);
+    }
+  }
+  if (error) refuse(error.message());
+}
+
 }  // namespace fulgurite::file
 
 namespace fulgurite {
+
+FULGURITE_BODY FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : number_(std::exchange(other.number_, -1)) {}
+
+FULGURITE_BODY FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(number_, other.number_);
+  return *this;
+}
+
+FULGURITE_BODY FileDescriptor::~FileDescriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+FULGURITE_BODY int FileDescriptor::close() {
+  return ::close(std::exchange(number_, -1)) == 0 || errno == EINTR ? 0 : errno;
+}
 
 FULGURITE_BODY InputFile::InputFile(std::string_view identifier, std::filesystem::path path)
     : identifier_(identifier), path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -323,32 +340,3 @@ FULGURITE_BODY void write_whole(std::filesystem::path const& target, std::string
 }
 
 }  // namespace fulgurite
-
-namespace fulgurite::file {
-
-FULGURITE_BODY void link_to(std::filesystem::path const& file, std::filesystem::path const& link) {
-  auto const refuse = [&](std::string const& why) {
-    throw Error("fulgurite.file.write", "cannot make " + link.string() + " a link to " + file.string() + ": " + why +
-                                            "; where there are no links, save a copy instead");
-  };
-  auto const around = std::filesystem::absolute(link).parent_path();
-  if (std::filesystem::absolute(file).lexically_normal() == std::filesystem::absolute(link).lexically_normal())
-    refuse("a file that leads to itself holds nothing");
-  auto const target = std::filesystem::absolute(file).lexically_relative(around);
-  std::error_code error;
-  if (NewNamesOnly::now()) {
-    std::filesystem::create_symlink(target, link, error);
-    if (error == std::errc::file_exists) throw FileExists(link);
-  } else {
-    auto const fresh = around / temporary_name();
-    std::filesystem::create_symlink(target, fresh, error);
-    if (!error) {
-      std::filesystem::rename(fresh, link, error);
-      std::error_code ignored;
-      if (error) std::filesystem::remove(fresh, ignored);
-    }
-  }
-  if (error) refuse(error.message());
-}
-
-}  // namespace fulgurite::file

@@ -1,12 +1,11 @@
 #pragma once
-// Reads the pickles of PyTorch's state dicts without running them: the values that they may hold, the names that they
-// may call, and the machine on which their opcodes work.
+// Reads the pickles of PyTorch's state dicts without running them: the values that they may hold, and the names that
+// they may call.
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -149,6 +148,13 @@ constexpr Known const* known(std::string_view name) {
   return found == known_globals.end() ? nullptr : found;
 }
 
+/// PyTorch's name of the storage for safetensors' name of an element type; empty if PyTorch has none.
+constexpr std::string_view storage_of(std::string_view dtype) {
+  for (auto const& one : known_globals)
+    if (one.meaning == Meaning::storage && one.dtype == dtype) return one.name;
+  return {};
+}
+
 /// Limits of a pickle. A state dict of 100,000 tensors is far below them.
 struct Limits {
   std::size_t bytes = std::size_t{1} << 26;
@@ -159,81 +165,10 @@ struct Limits {
   std::size_t text = 1U << 20;  ///< bytes of a string
 };
 
-// Reads the pickles of PyTorch's state dicts without running them: a few opcodes and a short list of names. Everything
-// else is refused by name.
-
-/// Reads one pickle of protocol 2, the default of torch.save. Nothing recurses, and no value is larger than the bytes
-/// that describe it. Throws [fulgurite.checkpoint.pt_pickle] with file and byte.
-class Reader {
- public:
-  Reader(std::string_view bytes, std::string source, Limits limits = {});
-
-  Values read();
-
- private:
-  // The state between two opcodes: bytes, a stack with marks, a memo. Missing or surplus data is an Error that gives
-  // the byte.
-  [[noreturn]] void fail(std::string const& why) const;
-
-  std::string_view take(std::size_t count);
-  template <class I>
-  I take_number() {
-    I value{};
-    std::memcpy(&value, take(sizeof(I)).data(), sizeof(I));  // protocol 2 is little endian
-    return value;
-  }
-  std::string_view take_line();
-
-  void push(Ref ref);
-  void push(Value value);
-  /// The number of values that may be taken from the stack: all since the last mark.
-  std::size_t available() const;
-  Ref pop();
-  std::vector<Ref> pop(std::size_t count);
-  std::vector<Ref> pop_to_mark();
-  /// The value on top, which must be of that type.
-  template <class T>
-  T& top(char const* kind) {
-    if (available() == 0) fail("a value is missing");
-    auto* const value = std::get_if<T>(&values_[stack_.back()]);
-    if (value == nullptr) fail(std::string(kind) + " expected");
-    return *value;
-  }
-  template <class T>
-  T const& expect(Ref ref, char const* kind) const {
-    auto const* const value = values_.get<T>(ref);
-    if (value == nullptr) fail(std::string(kind) + " expected");
-    return *value;
-  }
-  void mark();
-
-  void remember(std::size_t index);
-  void recall(std::size_t index);
-
-  // The opcodes, by their names in Python's pickletools.
-  bool step();
-  [[noreturn]] void refuse_opcode(unsigned code);
-  std::size_t text_length();
-  static double real(std::uint64_t big_endian);
-  /// An integer of any length; one of more than 64 bits becomes Plain.
-  static Value long_number(std::string_view bytes);
-  void append(std::vector<Ref> const& items);
-  void set_items(std::vector<Ref> const& items);
-
-  // Names, and the results of calling them.
-  Value global();
-  Value storage(Tuple const& id) const;
-  void call();
-
-  std::string_view bytes_;
-  std::string source_;
-  Limits limits_;
-  std::size_t at_ = 0;
-  Values values_;
-  std::vector<Ref> stack_;
-  std::vector<std::size_t> marks_;
-  std::vector<Ref> memo_;
-};
+/// Reads one pickle of protocol 2, the default of torch.save, by a few opcodes and the names above; everything else is
+/// refused by name. Nothing recurses, and no value is larger than the bytes that describe it. Throws
+/// [fulgurite.checkpoint.pt_pickle] with `source` and byte.
+Values read(std::string_view bytes, std::string source, Limits const& limits = {});
 
 }  // namespace fulgurite::pickle
 

@@ -63,8 +63,6 @@ class PtFile {
   void read(Entry const& entry, std::span<std::byte> into) const;
 
  private:
-  static constexpr std::size_t most_dimensions = 64;  // PyTorch's own limit
-
   [[noreturn]] void refuse(std::string const& why) const;
 
   ZipArchive::Entry const* find_pickle();
@@ -75,45 +73,11 @@ class PtFile {
 
   void add(pickle::Values const& values, pickle::Ref key, pickle::Tensor const& tensor);
 
-  /// The distance from the first element to the last. Only for entries that have elements and pass `fits`.
-  static std::uint64_t reach(Entry const& entry);
-  static bool fits(Entry const& entry, std::uint64_t count);
-  static bool is_row_major(Entry const& entry);
-  static void gather(Entry const& entry, std::size_t element, std::byte const* from, std::span<std::byte> into);
-
   ZipArchive zip_;
   std::string root_;  // the folder in the archive, with a slash
   std::vector<Entry> entries_;
   std::map<std::string, std::size_t, std::less<>> index_;
 };
-
-namespace pickle {
-
-/// Writes the pickle of an OrderedDict of tensors, in protocol 2, with the opcodes and names that torch.load accepts by
-/// default.
-class StateDictWriter {
- public:
-  StateDictWriter();
-  /// Appends a tensor that fills the storage with that number.
-  void add(std::string_view name, std::string_view storage, std::span<std::int64_t const> shape, std::size_t number);
-  std::string finish() && { return std::move(text_ += "u."); }  // SETITEMS, STOP
-
- private:
-  void global(std::string_view name);
-  void ordered_dict() {
-    global("collections.OrderedDict");
-    text_ += ")R";  // EMPTY_TUPLE, REDUCE
-  }
-  void text(std::string_view value);
-  void integer(std::uint64_t value);
-
-  std::string text_;
-};
-
-/// PyTorch's name of the storage for safetensors' name of an element type; empty if PyTorch has none.
-std::string_view storage_of(std::string_view dtype);
-
-}  // namespace pickle
 
 /// Writes the weights as a state dict for Python's `torch.load(path)`, also with weights_only=True, its default. It is
 /// durable as write_safetensors is, with the same `each`: called twice, in the same order.

@@ -12,6 +12,119 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 
+namespace fulgurite::pt_files {
+
+/// The distance from the first element to the last. Only for entries that have elements and pass `fits`.
+FULGURITE_BULK_BODY std::uint64_t reach(PtFile::Entry const& entry) {
+  std::uint64_t far = 0;
+  for (std::size_t i = 0; i != entry.shape.size(); ++i)
+    far += static_cast<std::uint64_t>(entry.shape[i] - 1) * static_cast<std::uint64_t>(entry.strides[i]);
+  return far;
+}
+
+FULGURITE_BULK_BODY bool fits(PtFile::Entry const& entry, std::uint64_t count) {
+  if (entry.offset >= count) return false;
+  auto room = count - 1 - entry.offset;
+  for (std::size_t i = 0; i != entry.shape.size(); ++i) {
+    auto const steps = static_cast<std::uint64_t>(entry.shape[i] - 1);
+    auto const stride = static_cast<std::uint64_t>(entry.strides[i]);
+    if (steps != 0 && stride > room / steps) return false;
+    room -= steps * stride;
+  }
+  return true;
+}
+
+FULGURITE_BULK_BODY bool is_row_major(PtFile::Entry const& entry) {
+  std::int64_t stride = 1;
+  for (std::size_t i = entry.shape.size(); i-- != 0; stride *= entry.shape[i])
+    if (entry.shape[i] != 1 && entry.strides[i] != stride) return false;
+  return true;
+}
+
+FULGURITE_BULK_BODY void gather(PtFile::Entry const& entry, std::size_t element, std::byte const* from,
+                                std::span<std::byte> into) {
+  std::vector<std::int64_t> index(entry.shape.size(), 0);
+  std::int64_t at = 0;
+  for (auto* to = into.data(); to != into.data() + into.size(); to += element) {
+    std::memcpy(to, from + static_cast<std::uint64_t>(at) * element, element);
+    for (std::size_t i = index.size(); i-- != 0;) {  // the last index runs fastest
+      if (++index[i] != entry.shape[i]) {
+        at += entry.strides[i];
+        break;
+      }
+      at -= entry.strides[i] * (entry.shape[i] - 1);
+      index[i] = 0;
+    }
+  }
+}
+
+/// Writes the pickle of an OrderedDict of tensors, in protocol 2, with the opcodes and names that torch.load accepts by
+/// default.
+class StateDictWriter {
+ public:
+  StateDictWriter() {
+    text_ = "\x80\x02";  // PROTO
+    ordered_dict();
+    text_ += '(';  // MARK
+  }
+
+  /// Appends a tensor that fills the storage with that number.
+  void add(std::string_view name, std::string_view storage, std::span<std::int64_t const> shape, std::size_t number) {
+    std::uint64_t count = 1;
+    for (auto const extent : shape) count *= static_cast<std::uint64_t>(extent);
+    text(name);
+    global("torch._utils._rebuild_tensor_v2");
+    text_ += "((";
+    text("storage");
+    global(storage);
+    text(std::to_string(number));
+    text("cpu");
+    integer(count);
+    text_ += "tQ";  // TUPLE, BINPERSID
+    integer(0);     // the tensor begins where its storage does
+    text_ += '(';
+    for (auto const extent : shape) integer(static_cast<std::uint64_t>(extent));
+    text_ += "t(";
+    for (std::size_t i = 0; i != shape.size(); ++i) {
+      std::uint64_t stride = 1;
+      for (auto const extent : shape.subspan(i + 1)) stride *= static_cast<std::uint64_t>(extent);
+      integer(stride);
+    }
+    text_ += "t\x89";  // NEWFALSE: requires_grad
+    ordered_dict();    // no hooks
+    text_ += "tR";     // REDUCE
+  }
+  std::string finish() && { return std::move(text_ += "u."); }  // SETITEMS, STOP
+
+ private:
+  void global(std::string_view name) {
+    auto const dot = name.rfind('.');
+    ((((text_ += 'c') += name.substr(0, dot)) += '\n') += name.substr(dot + 1)) += '\n';
+  }
+  void ordered_dict() {
+    global("collections.OrderedDict");
+    text_ += ")R";  // EMPTY_TUPLE, REDUCE
+  }
+  void text(std::string_view value) {
+    text_ += 'X';
+    zip::append(text_, static_cast<std::uint32_t>(value.size()));
+    text_ += value;
+  }
+  void integer(std::uint64_t value) {
+    if (value < 0x80000000) {
+      text_ += 'J';
+      zip::append(text_, static_cast<std::int32_t>(value));
+    } else {
+      text_ += "\x8a\x08";  // LONG1
+      zip::append(text_, value);
+    }
+  }
+
+  std::string text_;
+};
+
+}  // namespace fulgurite::pt_files
+
 namespace fulgurite {
 
 FULGURITE_BODY bool is_pt_name(std::filesystem::path const& path) {
@@ -25,7 +138,7 @@ FULGURITE_BODY PtFile::PtFile(std::filesystem::path path) : zip_(std::move(path)
   if (pickle->size > pickle::Limits{}.bytes) refuse("its pickle is too long: save model.state_dict() alone");
   std::string bytes(static_cast<std::size_t>(pickle->size), '\0');
   zip_.read(*pickle, 0, std::as_writable_bytes(std::span(bytes)));
-  auto const values = pickle::Reader(bytes, zip_.path().string() + ", " + pickle->name).read();
+  auto const values = pickle::read(bytes, zip_.path().string() + ", " + pickle->name);
   for (auto const& [key, value] : state_dict(values).items)
     if (auto const* tensor = values.get<pickle::Tensor>(value)) add(values, key, *tensor);
   if (entries_.empty()) refuse("there is no tensor in its state dict: save model.state_dict()");
@@ -44,10 +157,10 @@ FULGURITE_BULK_BODY void PtFile::read(Entry const& entry, std::span<std::byte> i
   if (into.size() != size)
     refuse("'" + entry.name + "' has " + std::to_string(size) + " bytes, not " + std::to_string(into.size()));
   if (into.empty()) return;
-  if (is_row_major(entry)) return zip_.read(*entry.storage, entry.offset * element, into);
-  std::vector<std::byte> from(static_cast<std::size_t>((reach(entry) + 1) * element));
+  if (pt_files::is_row_major(entry)) return zip_.read(*entry.storage, entry.offset * element, into);
+  std::vector<std::byte> from(static_cast<std::size_t>((pt_files::reach(entry) + 1) * element));
   zip_.read(*entry.storage, entry.offset * element, from);
-  gather(entry, element, from.data(), into);
+  pt_files::gather(entry, element, from.data(), into);
 }
 
 FULGURITE_BODY void PtFile::refuse(std::string const& why) const {
@@ -103,7 +216,7 @@ FULGURITE_BULK_BODY void PtFile::add(pickle::Values const& values, pickle::Ref k
       auto const* const number = values.get<std::int64_t>(item);
       if (number == nullptr || *number < 0) wrong(std::string("has ") + what + " that are no numbers from 0 on");
       all.push_back(*number);
-      if (all.size() > most_dimensions) wrong("has more than 64 dimensions");
+      if (all.size() > 64) wrong("has more than 64 dimensions");  // PyTorch's own limit
     }
     return all;
   };
@@ -121,128 +234,17 @@ FULGURITE_BULK_BODY void PtFile::add(pickle::Values const& values, pickle::Ref k
   auto const bytes = safetensors::bytes_of(entry.dtype, entry.shape);
   // An expanded tensor, which has more elements than its storage, could be made to fill any amount of memory.
   if (!bytes || *bytes > entry.storage->size) wrong("is larger than its storage: save it by .contiguous()");
-  if (*bytes != 0 && !fits(entry, storage.count)) wrong("leaves its storage");
+  if (*bytes != 0 && !pt_files::fits(entry, storage.count)) wrong("leaves its storage");
   if (!index_.emplace(entry.name, entries_.size()).second) wrong("occurs twice");
   entries_.push_back(std::move(entry));
 }
-
-FULGURITE_BULK_BODY std::uint64_t PtFile::reach(Entry const& entry) {
-  std::uint64_t far = 0;
-  for (std::size_t i = 0; i != entry.shape.size(); ++i)
-    far += static_cast<std::uint64_t>(entry.shape[i] - 1) * static_cast<std::uint64_t>(entry.strides[i]);
-  return far;
-}
-
-FULGURITE_BULK_BODY bool PtFile::fits(Entry const& entry, std::uint64_t count) {
-  if (entry.offset >= count) return false;
-  auto room = count - 1 - entry.offset;
-  for (std::size_t i = 0; i != entry.shape.size(); ++i) {
-    auto const steps = static_cast<std::uint64_t>(entry.shape[i] - 1);
-    auto const stride = static_cast<std::uint64_t>(entry.strides[i]);
-    if (steps != 0 && stride > room / steps) return false;
-    room -= steps * stride;
-  }
-  return true;
-}
-
-FULGURITE_BULK_BODY bool PtFile::is_row_major(Entry const& entry) {
-  std::int64_t stride = 1;
-  for (std::size_t i = entry.shape.size(); i-- != 0; stride *= entry.shape[i])
-    if (entry.shape[i] != 1 && entry.strides[i] != stride) return false;
-  return true;
-}
-
-FULGURITE_BULK_BODY void PtFile::gather(Entry const& entry, std::size_t element, std::byte const* from,
-                                        std::span<std::byte> into) {
-  std::vector<std::int64_t> index(entry.shape.size(), 0);
-  std::int64_t at = 0;
-  for (auto* to = into.data(); to != into.data() + into.size(); to += element) {
-    std::memcpy(to, from + static_cast<std::uint64_t>(at) * element, element);
-    for (std::size_t i = index.size(); i-- != 0;) {  // the last index runs fastest
-      if (++index[i] != entry.shape[i]) {
-        at += entry.strides[i];
-        break;
-      }
-      at -= entry.strides[i] * (entry.shape[i] - 1);
-      index[i] = 0;
-    }
-  }
-}
-
-}  // namespace fulgurite
-
-namespace fulgurite::pickle {
-
-FULGURITE_BODY StateDictWriter::StateDictWriter() {
-  text_ = "\x80\x02";  // PROTO
-  ordered_dict();
-  text_ += '(';  // MARK
-}
-
-FULGURITE_BODY void StateDictWriter::add(std::string_view name, std::string_view storage,
-                                         std::span<std::int64_t const> shape, std::size_t number) {
-  std::uint64_t count = 1;
-  for (auto const extent : shape) count *= static_cast<std::uint64_t>(extent);
-  text(name);
-  global("torch._utils._rebuild_tensor_v2");
-  text_ += "((";
-  text("storage");
-  global(storage);
-  text(std::to_string(number));
-  text("cpu");
-  integer(count);
-  text_ += "tQ";  // TUPLE, BINPERSID
-  integer(0);     // the tensor begins where its storage does
-  text_ += '(';
-  for (auto const extent : shape) integer(static_cast<std::uint64_t>(extent));
-  text_ += "t(";
-  for (std::size_t i = 0; i != shape.size(); ++i) {
-    std::uint64_t stride = 1;
-    for (auto const extent : shape.subspan(i + 1)) stride *= static_cast<std::uint64_t>(extent);
-    integer(stride);
-  }
-  text_ += "t\x89";  // NEWFALSE: requires_grad
-  ordered_dict();    // no hooks
-  text_ += "tR";     // REDUCE
-}
-
-FULGURITE_BODY void StateDictWriter::global(std::string_view name) {
-  auto const dot = name.rfind('.');
-  ((((text_ += 'c') += name.substr(0, dot)) += '\n') += name.substr(dot + 1)) += '\n';
-}
-
-FULGURITE_BODY void StateDictWriter::text(std::string_view value) {
-  text_ += 'X';
-  zip::append(text_, static_cast<std::uint32_t>(value.size()));
-  text_ += value;
-}
-
-FULGURITE_BODY void StateDictWriter::integer(std::uint64_t value) {
-  if (value < 0x80000000) {
-    text_ += 'J';
-    zip::append(text_, static_cast<std::int32_t>(value));
-  } else {
-    text_ += "\x8a\x08";  // LONG1
-    zip::append(text_, value);
-  }
-}
-
-FULGURITE_BODY std::string_view storage_of(std::string_view dtype) {
-  for (auto const& one : known_globals)
-    if (one.meaning == Meaning::storage && one.dtype == dtype) return one.name;
-  return {};
-}
-
-}  // namespace fulgurite::pickle
-
-namespace fulgurite {
 
 FULGURITE_BODY void write_pt(std::filesystem::path const& path, EachWeight each, std::uint64_t wide) {
   auto const refuse = [&](std::string_view name, char const* why) {
     throw Error("fulgurite.checkpoint.pt_weights",
                 "cannot write " + path.string() + ": the tensor '" + std::string(name) + "' " + why);
   };
-  pickle::StateDictWriter pickle;
+  pt_files::StateDictWriter pickle;
   std::set<std::string, std::less<>> names;
   std::vector<std::uint64_t> sizes;
   each([&](std::string_view name, WeightView const& view) {

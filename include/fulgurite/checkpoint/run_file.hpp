@@ -61,12 +61,6 @@ inline constexpr char const* run_format_key = "fulgurite.format";
 /// A file of another version is refused when it is read.
 inline constexpr char const* run_format = "2";
 
-/// Adds the fingerprint of the program to the metadata of a file.
-struct AddFingerprint {
-  ArchiveNode const& state;
-  void operator()(Metadata& metadata, std::vector<safetensors::Entry> const& tensors) const;
-};
-
 /// Writes such a file; `Backend::save` calls it. `each_weight(f)` passes the weights to `f`, `fold(archive)` saves the
 /// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
 /// this returns.
@@ -162,8 +156,7 @@ class HyperparameterReader {
   std::string const& differences() const { return differences_; }
 
  private:
-  template <class T>
-  bool is_member(T const& value) const {
+  bool is_member(auto const& value) const {
     auto const* const at = reinterpret_cast<std::byte const*>(std::addressof(value));
     auto const* const begin = reinterpret_cast<std::byte const*>(object_);
     return !std::less<>{}(at, begin) && std::less<>{}(at, begin + sizeof(H));
@@ -305,15 +298,6 @@ class RunImage {
     std::vector<std::int64_t> shape;
   };
 
-  void begin(std::span<Hyperparameter const> hyperparameters);
-  void copy(EachWeight each_weight);
-
-  void add(std::string name, std::string dtype, std::vector<std::int64_t> shape, std::span<std::byte const> bytes);
-
-  /// The tree keeps only the names of its tensors.
-  void copy_tensors();
-  static void rename(ArchiveNode& node, std::string const& from, std::string const& to);
-
   ArchiveNode tree_;
   std::vector<Hyperparameter> hyperparameters_;
   std::vector<Part> parts_;
@@ -356,8 +340,7 @@ class BackgroundWriter : Pinned {
     std::exception_ptr failure;
   };
 
-  template <class Work>
-  void elsewhere(Work const& work);
+  void elsewhere(auto const& work);
 
   /// If a file cannot be written, the later ones are not written either: they would refer to it. A file whose name is
   /// taken first gets another name.

@@ -147,9 +147,13 @@ FULGURITE_BODY Metadata run_metadata(std::filesystem::path const& path, ArchiveN
   return metadata;
 }
 
-FULGURITE_BODY void AddFingerprint::operator()(Metadata& metadata,
-                                               std::vector<safetensors::Entry> const& tensors) const {
-  metadata[fingerprint_key] = fingerprint(state, tensors);
+/// Writes the file with the fingerprint of the program, which `state` and the weights determine.
+FULGURITE_BODY void write_with_fingerprint(std::filesystem::path const& path, Metadata metadata, EachWeight each,
+                                           ArchiveNode const& state) {
+  auto const add = [&](Metadata& to, std::vector<safetensors::Entry> const& tensors) {
+    to[fingerprint_key] = fingerprint(state, tensors);
+  };
+  write_safetensors(path, std::move(metadata), each, Checksums::written, add);
 }
 
 /// Throws if a weight has a name that is reserved for tensors of the state.
@@ -192,7 +196,7 @@ FULGURITE_BODY void write_run_file(std::filesystem::path const& path, ArchiveNod
       f(std::string(state_tensor_prefix) + one.name, WeightView{one.tensor.dtype(), one.tensor.shape(), bytes});
     });
   };
-  write_safetensors(path, std::move(all), each, Checksums::written, AddFingerprint{tree});
+  write_with_fingerprint(path, std::move(all), each, tree);
 }
 
 FULGURITE_BODY void save_run_file(std::filesystem::path const& path, EachWeight each_weight,
@@ -317,47 +321,22 @@ FULGURITE_MOVES_BODY(RunImage);
 
 FULGURITE_BODY void RunImage::take(EachWeight each_weight, FunctionRef<void(StateSaver&)> fold,
                                    std::span<Hyperparameter const> hyperparameters) {
-  begin(hyperparameters);
-  StateSaver saver(tree_, {}, StateSaver::Tensors::borrowed);
-  fold(saver);
-  copy(each_weight);
-}
-
-FULGURITE_BODY void RunImage::write(std::filesystem::path const& path) const {
-  auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
-  auto const each = [&](TakeWeight f) {
-    for (std::size_t i = 0; auto const& part : parts_)
-      f(std::string_view(part.name), WeightView{part.dtype, part.shape, std::span(memory_[i++])});
-  };
-  write_safetensors(path, std::move(metadata), each, Checksums::written, AddFingerprint{tree_});
-}
-
-FULGURITE_BODY void RunImage::rename(std::filesystem::path const& from, std::filesystem::path const& to) {
-  if (!from.empty()) rename(tree_, from.native(), to.native());
-}
-
-FULGURITE_BODY void RunImage::begin(std::span<Hyperparameter const> hyperparameters) {
   parts_.clear();
   tree_ = {};
   hyperparameters_.assign(hyperparameters.begin(), hyperparameters.end());
-}
-
-FULGURITE_BODY void RunImage::copy(EachWeight each_weight) {
+  StateSaver saver(tree_, {}, StateSaver::Tensors::borrowed);
+  fold(saver);
+  auto const add = [&](std::string name, std::string dtype, std::vector<std::int64_t> shape,
+                       std::span<std::byte const> bytes) {
+    if (parts_.size() == memory_.size()) memory_.emplace_back();
+    memory_[parts_.size()].assign(bytes.begin(), bytes.end());
+    parts_.push_back({std::move(name), std::move(dtype), std::move(shape)});
+  };
   each_weight([&](std::string_view name, WeightView const& view) {
     refuse_state_name("a file of the run", name);
     add(std::string(name), std::string(view.dtype), view.shape, view.bytes);
   });
-  copy_tensors();
-}
-
-FULGURITE_BODY void RunImage::add(std::string name, std::string dtype, std::vector<std::int64_t> shape,
-                                  std::span<std::byte const> bytes) {
-  if (parts_.size() == memory_.size()) memory_.emplace_back();
-  memory_[parts_.size()].assign(bytes.begin(), bytes.end());
-  parts_.push_back({std::move(name), std::move(dtype), std::move(shape)});
-}
-
-FULGURITE_BODY void RunImage::copy_tensors() {
+  // The tree keeps only the names of its tensors.
   std::vector<ArchiveTensor*> tensors;
   each_tensor(tree_, [&](ArchiveTensor& one) { tensors.push_back(&one); });
   std::vector<ArchiveTensor const*> const in_order(tensors.begin(), tensors.end());
@@ -367,13 +346,25 @@ FULGURITE_BODY void RunImage::copy_tensors() {
   });
 }
 
-FULGURITE_BODY void RunImage::rename(ArchiveNode& node, std::string const& from, std::string const& to) {
-  if (auto* const text = std::get_if<std::string>(&node.value); text != nullptr && *text == from) *text = to;
-  each_child(node, [&](ArchiveNode& child) { rename(child, from, to); });
+FULGURITE_BODY void RunImage::write(std::filesystem::path const& path) const {
+  auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
+  auto const each = [&](TakeWeight f) {
+    for (std::size_t i = 0; auto const& part : parts_)
+      f(std::string_view(part.name), WeightView{part.dtype, part.shape, std::span(memory_[i++])});
+  };
+  write_with_fingerprint(path, std::move(metadata), each, tree_);
 }
 
-template <class Work>
-void BackgroundWriter::elsewhere(Work const& work) {
+FULGURITE_BODY void rename_in(ArchiveNode& node, std::string const& from, std::string const& to) {
+  if (auto* const text = std::get_if<std::string>(&node.value); text != nullptr && *text == from) *text = to;
+  each_child(node, [&](ArchiveNode& child) { rename_in(child, from, to); });
+}
+
+FULGURITE_BODY void RunImage::rename(std::filesystem::path const& from, std::filesystem::path const& to) {
+  if (!from.empty()) rename_in(tree_, from.native(), to.native());
+}
+
+void BackgroundWriter::elsewhere(auto const& work) {
   // Signals are for the threads that the program knows.
   sigset_t all, before;
   sigfillset(&all);

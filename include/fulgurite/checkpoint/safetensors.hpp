@@ -47,12 +47,6 @@ struct Entry {
 /// The header with its padding, but without the eight bytes of its length.
 std::string header_of(std::vector<Entry> const& entries, Metadata const& metadata);
 
-}  // namespace safetensors
-
-}  // namespace fulgurite
-
-namespace fulgurite::safetensors {
-
 // Checksums inside a safetensors file, as two entries of its metadata, which other programs ignore: one with a checksum
 // for each tensor, one for the header that holds them. Each is eight hexadecimal digits of CRC-32C.
 
@@ -72,9 +66,7 @@ std::size_t sum_place(std::string_view header, std::string_view key);
 /// The checksum of a header that has one.
 std::uint32_t header_sum(std::string header);
 
-}  // namespace fulgurite::safetensors
-
-namespace fulgurite {
+}  // namespace safetensors
 
 /// A safetensors file, opened and checked: every claim of its header is verified before a tensor is read, so `read`
 /// cannot leave the file. Only the header is kept in memory. Throws [fulgurite.checkpoint.safetensors] with file and

@@ -2,7 +2,6 @@
 // Reads zip archives that may be damaged or malicious: every offset and length is checked against the file before an
 // entry is read. Entries must be stored without compression; nothing is decompressed, and no file is written.
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -63,8 +62,6 @@ std::uint32_t checksum(std::uint32_t sum, std::span<std::byte const> bytes);
 
 namespace fulgurite {
 
-// The directory of a zip archive: its position, and the entries that it lists, which may be wrong or malicious.
-
 /// One entry of an archive.
 struct ZipEntry {
   std::string name;
@@ -74,53 +71,6 @@ struct ZipEntry {
   std::uint32_t checksum = 0;
   std::uint64_t listed = 0;    ///< where the directory lists the entry
   mutable bool sound = false;  ///< true once the checksum was found to be right
-};
-
-/// The constructor reads the whole directory. ZipArchive checks that the entries are inside of the file.
-class ZipDirectory {
- public:
-  static constexpr std::uint64_t longest_directory = 100'000'000;
-  static constexpr std::size_t longest_name = 1000;
-
-  explicit ZipDirectory(InputFile const& file);
-
-  std::vector<ZipEntry> entries() { return std::move(entries_); }
-  /// Where the directory begins; entries must end before it.
-  std::uint64_t begin() const { return begin_; }
-
- private:
-  [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const { file_.fail(byte, why); }
-
-  /// The end of the archive gives the position of the directory. Nothing may follow it, so that there is only one way
-  /// to read the archive.
-  void find();
-  void find_wide(std::string const& locator);
-
-  void read();
-  std::size_t read_entry(std::string const& bytes, std::size_t at);
-  /// Numbers that are too large for 32 bits are in an extra field, in the order of this list.
-  template <class Refuse>
-  static void widen(std::string_view extra, std::array<std::uint64_t*, 3> numbers, Refuse const& refuse) {
-    std::string_view wide;
-    while (extra.size() >= 4) {
-      std::size_t const size = zip::number<std::uint16_t>(extra, 2);
-      if (size > extra.size() - 4) refuse("has an extra field that leaves its place");
-      if (zip::number<std::uint16_t>(extra, 0) == zip::wide_numbers) wide = extra.substr(4, size);
-      extra.remove_prefix(4 + size);
-    }
-    for (auto* one : numbers)
-      if (*one == zip::elsewhere) {
-        if (wide.size() < 8) refuse("lacks a number of 64 bits");
-        *one = zip::number<std::uint64_t>(wide, 0);
-        wide.remove_prefix(8);
-      }
-  }
-
-  InputFile const& file_;
-  std::uint64_t count_ = 0;
-  std::uint64_t begin_ = 0, size_ = 0;
-  std::uint64_t end_ = 0;  ///< where the directory must end
-  std::vector<ZipEntry> entries_;
 };
 
 /// A zip archive whose entries are stored without compression, opened and checked: entries are inside of the file and

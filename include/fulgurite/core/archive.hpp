@@ -98,10 +98,7 @@ class StateSaver {
     return *this;
   }
   /// An option that the program sets. Loading compares it and never sets it.
-  template <class T>
-  StateSaver& option(std::string_view name, T const& given) {
-    return (*this)(name, given);
-  }
+  StateSaver& option(std::string_view name, auto const& given) { return (*this)(name, given); }
   /// An option that a run may change, such as a learning rate: `now` is its current value, which is state.
   template <class T>
   StateSaver& option(std::string_view name, T const& given, T& now) {
@@ -146,12 +143,10 @@ class StateSaver {
                        FunctionRef<void(std::size_t, ArchiveNode&, std::string const&)> put_one);
   void put_object(ArchiveNode& node, std::string const& path, FunctionRef<void(StateSaver&)> save) const;
 
-  template <class V>
-  void put_object(std::string_view name, V& object) {
+  void put_object(std::string_view name, auto& object) {
     nested(name, [&object](StateSaver& inner) { object.state(inner); });
   }
-  template <class V>
-  void put_value(std::string_view name, V const& value);
+  void put_value(std::string_view name, auto const& value);
 
   template <class V>
   void put(ArchiveNode& node, V const& value, std::string const& path) {
@@ -180,10 +175,7 @@ class StateSaver {
   Tensors tensors_;
 };
 
-template <class V>
-void StateSaver::put_value(std::string_view name, V const& value) {
-  put(entry(name), value, full(name));
-}
+void StateSaver::put_value(std::string_view name, auto const& value) { put(entry(name), value, full(name)); }
 
 // The archive that loads: `void state(auto& archive)` gets its values from a tree, or throws an Error with the full
 // name of the wrong entry.
@@ -238,8 +230,7 @@ class StateLoader {
     return *this;
   }
   /// An option that the program sets: it is compared with the saved one and never set.
-  template <class T>
-  StateLoader& option(std::string_view name, T const& given) {
+  StateLoader& option(std::string_view name, auto const& given) {
     is_same(name, given);
     return *this;
   }
@@ -320,8 +311,7 @@ class StateLoader {
 
   static archive::ReadScalar scalar(ArchiveNode const& node, archive::ScalarKind const& kind, std::string const& path);
 
-  template <class V>
-  void get_value(std::string_view name, V& value);
+  void get_value(std::string_view name, auto& value);
 
   template <class V>
   void get(ArchiveNode const& node, V& value, std::string const& path) {
@@ -364,8 +354,7 @@ class StateLoader {
   Differences* differences_;
 };
 
-template <class V>
-void StateLoader::get_value(std::string_view name, V& value) {
+void StateLoader::get_value(std::string_view name, auto& value) {
   note([&] { get(entry(name), value, full(name)); });
 }
 
@@ -424,14 +413,12 @@ void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save,
 ///   load_state(tree, [&](auto& archive) { archive.child("early", early_stopping); });
 /// With Unread::refused, an entry that neither this fold nor an earlier one of the same tree has read does not fit,
 /// since the object from which it was saved is missing here.
-template <class Fold>
-void load_state(ArchiveNode const& tree, Fold&& fold, Unread unread = Unread::allowed) {
+void load_state(ArchiveNode const& tree, auto&& fold, Unread unread = Unread::allowed) {
   load_state_by(tree, fold, fold, unread);
 }
 
 /// The state of one object as text, including tensors.
-template <class T>
-std::string state_text(T& object) {
+std::string state_text(auto& object) {
   ArchiveNode tree;
   StateSaver saver(tree);
   object.state(saver);
@@ -439,8 +426,7 @@ std::string state_text(T& object) {
 }
 /// Loads the state of one object from the text that state_text made, all of it or nothing. `source` names the text in
 /// an Error.
-template <class T>
-void load_state_text(T& object, std::string_view text, std::string source = "saved state") {
+void load_state_text(auto& object, std::string_view text, std::string source = "saved state") {
   auto const tree = from_text(text, std::move(source));
   load_state(tree, [&](auto& archive) { object.state(archive); });
 }
@@ -465,10 +451,7 @@ class StateMemory {
   /// a fold.
   static void visit(FunctionRef<void(StateSaver&)> fold);
   /// Loads all of it, or nothing.
-  template <class Fold>
-  void load(Fold&& fold) const {
-    load_state(tree_, fold);
-  }
+  void load(auto&& fold) const { load_state(tree_, fold); }
   /// Restores the state of the same objects that were saved. All of it fits, so nothing is kept for a failure.
   void restore(FunctionRef<void(StateLoader&)> fold) const;
 

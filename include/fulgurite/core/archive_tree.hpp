@@ -97,8 +97,7 @@ inline constexpr std::uint64_t copied_together = std::uint64_t{64} << 20;
 
 /// Calls f(begin, end) for successive ranges of `count` tensors that are copied together; `bytes(i)` is a tensor's
 /// size.
-template <class Bytes, class F>
-void each_range_copied_together(std::size_t count, Bytes&& bytes, F&& f) {
+void each_range_copied_together(std::size_t count, auto&& bytes, auto&& f) {
   for (std::size_t begin = 0, end = 0; begin != count; begin = end) {
     std::uint64_t all = 0;
     do all += bytes(end++);
@@ -200,8 +199,7 @@ class ArchiveObject {
   ArchiveNode const* find(std::string_view name) const;  ///< nullptr if there is none of that name
   ArchiveNode* change(std::string_view name);            ///< a mutable entry; nullptr if there is none
   ArchiveNode* add(std::string_view name);               ///< an empty entry; nullptr if there is one already
-  template <class F>
-  void each(F&& f);  ///< calls f(ArchiveNode&) for all entries, in their order
+  void each(auto&& f);                                   ///< calls f(ArchiveNode&) for all entries, in their order
   inline bool empty() const;
   inline ArchiveEntry const* begin() const;
   ArchiveEntry const* end() const;
@@ -243,28 +241,20 @@ struct ArchiveEntry {
   ArchiveNode node;
 };
 
-template <class F>
-void ArchiveObject::each(F&& f) {
+void ArchiveObject::each(auto&& f) {
   for (auto& entry : entries_) f(entry.node);
 }
 inline bool ArchiveObject::empty() const { return entries_.empty(); }
 inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data(); }
 
-namespace archive {
-/// The entry for the current value of an option that a run may change; the option's own entry has the program's value.
-std::string moved_name(std::string_view option);
-}  // namespace archive
-
 /// Calls f(ArchiveNode&) for the direct children of a node.
-template <class F>
-void each_child(ArchiveNode& node, F&& f) {
+void each_child(ArchiveNode& node, auto&& f) {
   if (auto* const list = std::get_if<ArchiveNode::List>(&node.value))
     for (auto& item : *list) f(item);
   if (auto* const object = std::get_if<ArchiveNode::Object>(&node.value)) object->each(f);
 }
 /// Calls f(ArchiveTensor&) for each tensor of a tree, in the order in which they were saved.
-template <class F>
-void each_tensor(ArchiveNode& node, F&& f) {
+void each_tensor(ArchiveNode& node, auto&& f) {
   if (auto* const one = std::get_if<ArchiveTensor>(&node.value)) f(*one);
   each_child(node, [&](ArchiveNode& child) { each_tensor(child, f); });
 }
@@ -272,6 +262,10 @@ void each_tensor(ArchiveNode& node, F&& f) {
 // The types of the standard library that an archive can save by splitting them into entries.
 
 namespace archive {
+
+/// The entry for the current value of an option that a run may change; the option's own entry has the program's value.
+std::string moved_name(std::string_view option);
+
 using fulgurite::is_optional;
 template <class T>
 inline constexpr bool is_vector = is_of<std::vector, T>;

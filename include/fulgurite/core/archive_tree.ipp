@@ -7,86 +7,6 @@
 
 #include <fulgurite/core/archive_tree.hpp>
 
-namespace fulgurite {
-
-FULGURITE_BULK_BODY SavedTensor::SavedTensor() = default;
-FULGURITE_COPIES_BODY(SavedTensor);
-
-FULGURITE_BODY SavedTensor::SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch)
-    : dtype_(dtype), shape_(std::move(shape)), fetch_(std::move(fetch)) {
-  auto const size = safetensors::bytes_of(dtype_, shape_);
-  if (!size) refuse("a file cannot hold a tensor of type '" + dtype_ + "' and that shape");
-  size_ = *size;
-}
-
-FULGURITE_BODY SavedTensor::SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape,
-                                        std::vector<std::byte> bytes)
-    : SavedTensor(dtype, std::move(shape), Fetch{}) {
-  if (bytes.size() != size_)
-    refuse("a tensor of " + std::to_string(size_) + " bytes was given " + std::to_string(bytes.size()));
-  own_ = std::make_shared<std::vector<std::byte> const>(std::move(bytes));
-}
-
-FULGURITE_BODY SavedTensor::SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch,
-                                        std::any of, Keep how)
-    : SavedTensor(dtype, std::move(shape), std::move(fetch)) {
-  tensor_ = std::move(of);
-  keep_ = how;
-}
-
-FULGURITE_BODY void SavedTensor::read(FunctionRef<void(Bytes)> f) const {
-  if (own_) f(Bytes(*own_));
-  else if (fetch_) fetch_(f);
-  else f(Bytes{});
-}
-
-FULGURITE_BODY SavedTensor SavedTensor::owned() const {
-  if (!fetch_) return *this;
-  std::vector<std::byte> bytes;
-  read([&](Bytes now) { bytes.assign(now.begin(), now.end()); });
-  return {dtype_, shape_, std::move(bytes)};
-}
-
-FULGURITE_BODY SavedTensor SavedTensor::written_last() && {
-  written_last_ = true;
-  return std::move(*this);
-}
-
-FULGURITE_BODY std::string SavedTensor::description() const { return dtype_ + " [" + listed(shape_) + "]"; }
-
-FULGURITE_BODY ArchiveNode const* ArchiveObject::find(std::string_view name) const {
-  auto const found = places_.find(name);
-  return found == places_.end() ? nullptr : &entries_[found->second].node;
-}
-
-FULGURITE_BODY ArchiveNode* ArchiveObject::change(std::string_view name) {
-  auto const found = places_.find(name);
-  return found == places_.end() ? nullptr : &entries_[found->second].node;
-}
-
-FULGURITE_BODY ArchiveNode* ArchiveObject::add(std::string_view name) {
-  if (!places_.emplace(name, entries_.size()).second) return nullptr;
-  return &entries_.emplace_back(ArchiveEntry{std::string(name), {}}).node;
-}
-
-FULGURITE_BODY ArchiveEntry const* ArchiveObject::end() const { return entries_.data() + entries_.size(); }
-
-FULGURITE_BULK_BODY ArchiveNode::ArchiveNode() = default;
-FULGURITE_BODY ArchiveNode::ArchiveNode(Value of) : value(std::move(of)) {}
-FULGURITE_COPIES_BODY(ArchiveNode);
-
-FULGURITE_BODY ArchiveNode const* ArchiveNode::find(std::string_view name) const {
-  auto const* entries = std::get_if<Object>(&value);
-  return entries == nullptr ? nullptr : entries->find(name);
-}
-
-FULGURITE_BODY bool ArchiveNode::holds_nothing() const {
-  auto const* const object = std::get_if<Object>(&value);
-  return object == nullptr ? std::holds_alternative<std::monostate>(value) : object->empty();
-}
-
-}  // namespace fulgurite
-
 namespace fulgurite::archive {
 
 FULGURITE_BODY std::string moved_name(std::string_view option) { return std::string(option) + " now"; }
@@ -120,41 +40,6 @@ FULGURITE_BULK_BODY std::string text_with_bytes(ArchiveTensor const& tensor) {
   return R"({"$tensor":{"dtype":)" + json::quoted(saved.dtype()) + R"(,"shape":[)" + shape + R"(],"bytes":")" + bytes +
          "\"}}";
 }
-
-}  // namespace fulgurite::archive
-
-namespace fulgurite {
-
-FULGURITE_BULK_BODY std::string to_text(ArchiveNode const& node,
-                                        FunctionRef<std::string(ArchiveTensor const&)> tensor_text) {
-  auto const join = [](auto const& items, char open, char close, auto&& one) {
-    std::string out(1, open);
-    for (auto const& item : items) (out += out.size() == 1 ? "" : ",") += one(item);
-    return out + close;
-  };
-  return std::visit(
-      [&]<class T>(T const& value) -> std::string {
-        if constexpr (std::is_same_v<T, std::monostate>) return "null";
-        else if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
-        else if constexpr (std::is_integral_v<T>) return archive::decimal(value);
-        else if constexpr (std::is_same_v<T, ArchiveNode::List>)
-          return join(value, '[', ']', [&](ArchiveNode const& item) { return to_text(item, tensor_text); });
-        else if constexpr (std::is_same_v<T, ArchiveNode::Object>)
-          return join(value, '{', '}',
-                      [&](ArchiveEntry const& e) { return json::quoted(e.name) + ":" + to_text(e.node, tensor_text); });
-        else if constexpr (std::is_same_v<T, ArchiveTensor>) return tensor_text(value);
-        else return archive::text_of(value);
-      },
-      node.value);
-}
-
-FULGURITE_BODY std::string to_text(ArchiveNode const& node) {
-  return to_text(node, [](ArchiveTensor const& tensor) { return archive::text_with_bytes(tensor); });
-}
-
-}  // namespace fulgurite
-
-namespace fulgurite::archive {
 
 /// The bytes of a text of hexadecimal digits.
 FULGURITE_BULK_BODY std::string unhex(json::Reader& in, std::string_view text) {
@@ -259,6 +144,109 @@ FULGURITE_BULK_BODY ArchiveNode read(json::Reader& in, TensorLookup const& looku
 }  // namespace fulgurite::archive
 
 namespace fulgurite {
+
+FULGURITE_BULK_BODY SavedTensor::SavedTensor() = default;
+FULGURITE_COPIES_BODY(SavedTensor);
+
+FULGURITE_BODY SavedTensor::SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch)
+    : dtype_(dtype), shape_(std::move(shape)), fetch_(std::move(fetch)) {
+  auto const size = safetensors::bytes_of(dtype_, shape_);
+  if (!size) refuse("a file cannot hold a tensor of type '" + dtype_ + "' and that shape");
+  size_ = *size;
+}
+
+FULGURITE_BODY SavedTensor::SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape,
+                                        std::vector<std::byte> bytes)
+    : SavedTensor(dtype, std::move(shape), Fetch{}) {
+  if (bytes.size() != size_)
+    refuse("a tensor of " + std::to_string(size_) + " bytes was given " + std::to_string(bytes.size()));
+  own_ = std::make_shared<std::vector<std::byte> const>(std::move(bytes));
+}
+
+FULGURITE_BODY SavedTensor::SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch,
+                                        std::any of, Keep how)
+    : SavedTensor(dtype, std::move(shape), std::move(fetch)) {
+  tensor_ = std::move(of);
+  keep_ = how;
+}
+
+FULGURITE_BODY void SavedTensor::read(FunctionRef<void(Bytes)> f) const {
+  if (own_) f(Bytes(*own_));
+  else if (fetch_) fetch_(f);
+  else f(Bytes{});
+}
+
+FULGURITE_BODY SavedTensor SavedTensor::owned() const {
+  if (!fetch_) return *this;
+  std::vector<std::byte> bytes;
+  read([&](Bytes now) { bytes.assign(now.begin(), now.end()); });
+  return {dtype_, shape_, std::move(bytes)};
+}
+
+FULGURITE_BODY SavedTensor SavedTensor::written_last() && {
+  written_last_ = true;
+  return std::move(*this);
+}
+
+FULGURITE_BODY std::string SavedTensor::description() const { return dtype_ + " [" + listed(shape_) + "]"; }
+
+FULGURITE_BODY ArchiveNode const* ArchiveObject::find(std::string_view name) const {
+  auto const found = places_.find(name);
+  return found == places_.end() ? nullptr : &entries_[found->second].node;
+}
+
+FULGURITE_BODY ArchiveNode* ArchiveObject::change(std::string_view name) {
+  auto const found = places_.find(name);
+  return found == places_.end() ? nullptr : &entries_[found->second].node;
+}
+
+FULGURITE_BODY ArchiveNode* ArchiveObject::add(std::string_view name) {
+  if (!places_.emplace(name, entries_.size()).second) return nullptr;
+  return &entries_.emplace_back(ArchiveEntry{std::string(name), {}}).node;
+}
+
+FULGURITE_BODY ArchiveEntry const* ArchiveObject::end() const { return entries_.data() + entries_.size(); }
+
+FULGURITE_BULK_BODY ArchiveNode::ArchiveNode() = default;
+FULGURITE_BODY ArchiveNode::ArchiveNode(Value of) : value(std::move(of)) {}
+FULGURITE_COPIES_BODY(ArchiveNode);
+
+FULGURITE_BODY ArchiveNode const* ArchiveNode::find(std::string_view name) const {
+  auto const* entries = std::get_if<Object>(&value);
+  return entries == nullptr ? nullptr : entries->find(name);
+}
+
+FULGURITE_BODY bool ArchiveNode::holds_nothing() const {
+  auto const* const object = std::get_if<Object>(&value);
+  return object == nullptr ? std::holds_alternative<std::monostate>(value) : object->empty();
+}
+
+FULGURITE_BULK_BODY std::string to_text(ArchiveNode const& node,
+                                        FunctionRef<std::string(ArchiveTensor const&)> tensor_text) {
+  auto const join = [](auto const& items, char open, char close, auto&& one) {
+    std::string out(1, open);
+    for (auto const& item : items) (out += out.size() == 1 ? "" : ",") += one(item);
+    return out + close;
+  };
+  return std::visit(
+      [&]<class T>(T const& value) -> std::string {
+        if constexpr (std::is_same_v<T, std::monostate>) return "null";
+        else if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
+        else if constexpr (std::is_integral_v<T>) return archive::decimal(value);
+        else if constexpr (std::is_same_v<T, ArchiveNode::List>)
+          return join(value, '[', ']', [&](ArchiveNode const& item) { return to_text(item, tensor_text); });
+        else if constexpr (std::is_same_v<T, ArchiveNode::Object>)
+          return join(value, '{', '}',
+                      [&](ArchiveEntry const& e) { return json::quoted(e.name) + ":" + to_text(e.node, tensor_text); });
+        else if constexpr (std::is_same_v<T, ArchiveTensor>) return tensor_text(value);
+        else return archive::text_of(value);
+      },
+      node.value);
+}
+
+FULGURITE_BODY std::string to_text(ArchiveNode const& node) {
+  return to_text(node, [](ArchiveTensor const& tensor) { return archive::text_with_bytes(tensor); });
+}
 
 FULGURITE_BODY ArchiveNode from_text(std::string_view text, std::string source, archive::TensorLookup const& lookup) {
   json::Reader in(text, "fulgurite.checkpoint.state_text", std::move(source));

@@ -70,9 +70,7 @@ class Interrupted : public Error {
   int signal_;
 };
 
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
+namespace loop {
 
 // The exception of a process that ends because another process of its run has ended.
 
@@ -109,9 +107,7 @@ class WrongReplay : public Error {
   refuse_text(identifier, name, std::to_string(value), cure);
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
+}  // namespace loop
 
 // Records signals instead of ending the program at once.
 

@@ -42,9 +42,7 @@ FULGURITE_BULK_BODY std::string Interrupted::name_of(int signal) {
   return "signal " + std::to_string(signal);
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
+namespace loop {
 
 FULGURITE_BULK_BODY RankEnded::RankEnded(int rank, std::string const& text)
     : Error("fulgurite.distributed.rank_ended", "rank " + std::to_string(rank) + " ended: " + text), rank_(rank) {}
@@ -61,9 +59,7 @@ FULGURITE_BODY void refuse_text(char const* identifier, std::string const& name,
   throw Error(identifier, name + " = " + value + ": " + cure);
 }
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
+}  // namespace loop
 
 FULGURITE_BULK_BODY CaughtSignals::CaughtSignals(std::vector<int> const& signals, int request) {
   noted_ = noted_request_ = 0;

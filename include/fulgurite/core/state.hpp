@@ -64,8 +64,7 @@ struct ArchiveProbe {
 
 /// When loading: true if the saved state has no entry of that name, since it is older or from a program with fewer
 /// parts.
-template <class Archive>
-bool lacks(Archive const& archive, std::string_view name) {
+bool lacks(auto const& archive, std::string_view name) {
   if constexpr (requires { archive.has(name); }) return !archive.has(name);
   else return false;
 }
@@ -79,14 +78,12 @@ void commit(Archive const& archive, Write&& write) {
 
 /// When loading: allows unread entries here, those of a program with more parts. Anywhere else an unread entry means
 /// that the file does not fit.
-template <class Archive>
-void leave_out_others(Archive const& archive) {
+void leave_out_others(auto const& archive) {
   if constexpr (requires { archive.leave_out_others(); }) archive.leave_out_others();
 }
 
 /// When loading: one sentence for each option so far that differs from the saved state. When saving: empty.
-template <class Archive>
-std::vector<std::string> differences(Archive const& archive) {
+std::vector<std::string> differences(auto const& archive) {
   if constexpr (requires { archive.differences(); }) return archive.differences();
   else return {};
 }
@@ -154,8 +151,7 @@ class HyperparameterList {
   }
 
   /// Adds the settings that an object declares, if any.
-  template <class T>
-  HyperparameterList& of(T const& object) {
+  HyperparameterList& of(auto const& object) {
     if constexpr (requires { object.hyperparameters(*this); }) object.hyperparameters(*this);
     else if constexpr (requires { object.hparams.hyperparameters(*this); }) object.hparams.hyperparameters(*this);
     return *this;

@@ -41,17 +41,14 @@ std::string listed(Items const& items, Text text_of) {
   return all;
 }
 /// All items, which are texts or numbers.
-template <class Items>
-std::string listed(Items const& items) {
+std::string listed(auto const& items) {
   return listed(items, []<class Item>(Item const& item) {
     if constexpr (std::is_arithmetic_v<Item>) return std::to_string(item);
     else return std::string_view(item);
   });
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite::utf8 {
+namespace utf8 {
 
 // The only decoder of UTF-8: where a character ends, and whether it is valid.
 
@@ -84,9 +81,7 @@ constexpr bool is_valid(std::string_view text) {
   return true;
 }
 
-}  // namespace fulgurite::utf8
-
-namespace fulgurite {
+}  // namespace utf8
 
 // Spans of time as a person writes them: DD:HH:MM:SS, days, hours, minutes and seconds.
 
@@ -211,8 +206,7 @@ class Reader {
   void expect_end();
 
   /// Calls element() at each element of an array; it must read that element.
-  template <class F>
-  void array(F&& element) {
+  void array(auto&& element) {
     enter('[');
     if (!accept(']')) {
       do element();
@@ -223,8 +217,7 @@ class Reader {
   }
   /// Calls member(key) at each member of an object; it must read the value. Names may repeat: the caller decides if
   /// that is an error.
-  template <class F>
-  void object(F&& member) {
+  void object(auto&& member) {
     enter('{');
     if (!accept('}')) {
       do {

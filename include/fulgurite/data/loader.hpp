@@ -25,8 +25,7 @@ namespace fulgurite::data {
 
 /// Reads sample `i` by `get(i)`, otherwise by `[i]`. Both are called on a const dataset, since workers read several
 /// samples at once.
-template <class D>
-decltype(auto) sample_at(D const& dataset, std::size_t i) {
+decltype(auto) sample_at(auto const& dataset, std::size_t i) {
   if constexpr (requires { dataset.get(i); }) return dataset.get(i);
   else return dataset[i];
 }

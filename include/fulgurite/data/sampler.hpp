@@ -152,8 +152,7 @@ long order_of(S const& sampler) {
 
 /// Calls `f(index)` for each position of an epoch, `sampler.size()` times. Throws [fulgurite.data.index] for a position
 /// beyond the dataset's `samples` samples, and [fulgurite.data.sampler_size].
-template <Sampler S>
-void each_index(S const& sampler, long epoch, std::size_t samples, auto&& f) {
+void each_index(Sampler auto const& sampler, long epoch, std::size_t samples, auto&& f) {
   std::size_t const size = sampler.size();
   std::size_t had = 0;
   for (std::size_t const index : sampler.indices(epoch)) {

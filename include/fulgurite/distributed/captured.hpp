@@ -24,8 +24,7 @@ class Captured<S> : public libtorch::capture::CapturingOf<S> {
 
  public:
   using Recorded::Recorded;
-  template <class Model, class Precision>
-  void setup(Model& model, Precision const& precision) {
+  void setup(auto& model, auto const& precision) {
     if (this->world() > 1 && !distributed::synchronized_norms(model).empty())
       throw Error("fulgurite.distributed.sync_captured",
                   "Captured{} replays what one rank computes, but a SyncBatchNorm of the model communicates with other "

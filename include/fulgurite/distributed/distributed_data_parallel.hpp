@@ -48,7 +48,12 @@
 #include <fulgurite/torch/optim/arena_layout.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 
-namespace fulgurite::distributed {
+namespace fulgurite {
+
+/// The element type in which gradients are sent.
+enum class Compression : std::uint8_t { none, bf16 };
+
+namespace distributed {
 
 // The layers of a model that communicate with the same layers on other ranks during a fit.
 
@@ -135,14 +140,6 @@ void share_statistics([[maybe_unused]] Group& group, [[maybe_unused]] Model& mod
   }
 }
 
-}  // namespace fulgurite::distributed
-
-namespace fulgurite {
-
-/// The element type in which gradients are sent.
-enum class Compression : std::uint8_t { none, bf16 };
-
-namespace distributed {
 /// What a strategy keeps during a fit. A copy of the strategy starts without it.
 struct FitState {
   Replica replica = {};
@@ -239,8 +236,7 @@ struct DistributedDataParallel {
     fit.layers = std::make_unique<distributed::LayersAcrossRanks>(group, distributed::synchronized_norms(model));
     if (broadcast_buffers && !fit.replica.buffers().empty()) fit.buffers.emplace(fit.replica.buffers());
   }
-  template <class Model>
-  void teardown(Model& model) {
+  void teardown(auto& model) {
     fit.gradients.reset();
     fit.buffers.reset();
     fit.layers.reset();
@@ -263,15 +259,11 @@ struct DistributedDataParallel {
   }
   std::optional<MatmulScope> matmul_scope() const;
   void backward(at::Tensor const& loss, at::Tensor const& seed);
-  template <class Optimizer>
-  void flush(Optimizer& optimizer, double scale) {
-    Backend::scale_gradients(optimizer.parameters(), scale);
-  }
+  void flush(auto& optimizer, double scale) { Backend::scale_gradients(optimizer.parameters(), scale); }
 
   /// Called once per step, before the gradients are read. `optimizers`: a tuple of all optimizers of the fit. `riders`,
   /// integers whose sum is at most `world`, are replaced by their sums in the same all-reduce.
-  template <class Optimizers>
-  void reduce_gradients(std::span<double> riders, Optimizers& optimizers) {
+  void reduce_gradients(std::span<double> riders, auto& optimizers) {
     fit.gradients->mean(group(), fit.replica, riders, optimizers);
     if (fit.buffers) fit.buffers->broadcast(group(), "buffers of rank 0");
   }
@@ -281,10 +273,7 @@ struct DistributedDataParallel {
 
   /// Called after a pass over the training data from which batch norms computed their statistics: gives all ranks the
   /// combined statistics.
-  template <class Model>
-  void share_statistics(Model& model) const {
-    distributed::share_statistics(group(), model);
-  }
+  void share_statistics(auto& model) const { distributed::share_statistics(group(), model); }
 
   // Decisions that all ranks take together. Each of these is a collective.
   bool agree(bool any) const;
@@ -316,8 +305,7 @@ struct DistributedDataParallel {
 namespace distributed {
 
 /// Calls f(optimizer) for each optimizer of which the processes keep parts.
-template <class Optimizers, class F>
-void each_sharded(Optimizers& optimizers, F&& f) {
+void each_sharded(auto& optimizers, auto&& f) {
   auto const one = [&](auto& optimizer) {
     if constexpr (requires { optimizer.drop_gathered(); }) f(optimizer);
   };
@@ -352,8 +340,7 @@ struct ShardedDataParallel : DistributedDataParallel {
   static constexpr bool shards_state = true;
 
   /// Called once the optimizers of a fit are made, before they have state. Every rank calls it.
-  template <class Optimizers>
-  void share_state(Optimizers& optimizers) {
+  void share_state(auto& optimizers) {
     auto& all = group();
     auto const one = [&](auto& optimizer) {
       if constexpr (requires { optimizer.kept_numbers(); }) {

@@ -83,8 +83,7 @@ struct ExchangePlan {
 
   /// `compressed`: floats and doubles are sent as bfloat16. `most`: the maximum size of a bucket in bytes, unless a
   /// single parameter is larger; 0: one bucket for each tensor.
-  template <class Optimizers>
-  void lay_out(Optimizers& optimizers, bool compressed, std::int64_t most) {
+  void lay_out(auto& optimizers, bool compressed, std::int64_t most) {
     *this = {};
     std::apply([&](auto&... each) { (add(each, compressed), ...); }, optimizers);
     bool cpu = true;
@@ -95,8 +94,7 @@ struct ExchangePlan {
   bool overlaps() const;
 
   /// A hash of the layout's inputs, which change when a parameter is frozen or moved.
-  template <class Optimizers>
-  static std::size_t signature(Optimizers& optimizers) {
+  static std::size_t signature(auto& optimizers) {
     std::size_t sum = 1469598103934665603U;
     auto const mix = [&](auto value) { sum = (sum ^ static_cast<std::size_t>(value)) * 1099511628211U; };
     auto const one = [&](auto& optimizer) {
@@ -128,8 +126,7 @@ struct ExchangePlan {
   std::size_t tensor_of(at::Tensor const& parameter, bool compressed);
   bool has(at::Tensor const& parameter) const;
 
-  template <class Optimizer>
-  void add(Optimizer& optimizer, bool compressed) {
+  void add(auto& optimizer, bool compressed) {
     auto&& parameters = optimizer.parameters();
     if constexpr (requires { parameters.arena(); }) {
       auto& arena = parameters.arena();
@@ -190,8 +187,7 @@ class GradientBuckets : Pinned {  // hooks keep its address
 
   /// Runs `backward()`, which makes the gradients for the next `sum`: those of all items, or of the `used` ones if that
   /// is known. Does not wait for other ranks.
-  template <class Backward>
-  void during(Group& group, std::vector<bool> const* used, Backward&& backward) {
+  void during(Group& group, std::vector<bool> const* used, auto&& backward) {
     if (!plan.overlaps() || any_begun()) return backward();
     ready_.assign(plan.items.size(), false);
     left_.clear();
@@ -365,15 +361,13 @@ class GradientExchange {
 
   /// `run()` does the backward pass, whose gradients the next call of `mean` exchanges. Parameters that were frozen,
   /// added or moved since the last exchange are exchanged after backward.
-  template <class Backward>
-  void backward(Group& group, Backward&& run) {
+  void backward(Group& group, auto&& run) {
     bool const as_before = buckets_.plan.overlaps() && changes_ < most_changes && current_() == signature_;
     if (as_before) buckets_.during(group, used_.used(list_), run);
     else run();
   }
 
-  template <class Optimizers>
-  void mean(Group& group, Replica const& replica, std::span<double> riders, Optimizers& optimizers) {
+  void mean(Group& group, Replica const& replica, std::span<double> riders, auto& optimizers) {
     at::NoGradGuard const no_graph;
     follow(group, replica, optimizers, riders.size());
     auto& plan = buckets_.plan;
@@ -413,9 +407,7 @@ class GradientExchange {
     if (alternates_ || (agreed_.size() > 1 && std::tuple_size_v<Optimizers> > 1))
       group.exchange({}, "gradients of list " + std::to_string(list_) + " of parameters");
   }
-  template <class Optimizers>
-  void lay_out(Group& group, Replica const& replica, Optimizers& optimizers, std::size_t riders,
-               std::size_t signature) {
+  void lay_out(Group& group, Replica const& replica, auto& optimizers, std::size_t riders, std::size_t signature) {
     if (buckets_.any_begun())
       throw Error("fulgurite.distributed.parameters_changed",
                   "parameters were frozen, added or moved between backward and the exchange of gradients, which had "

@@ -85,8 +85,7 @@ class Group : public Connection {
 
   /// For weights or gradients. On a GPU only the stream waits: the exchange of decisions before it has named ranks that
   /// hang.
-  template <class Begin>
-  void on_tensors(std::string_view what, Begin&& begin) {
+  void on_tensors(std::string_view what, auto&& begin) {
     if (!on_gpu_) return run(what, begin);
     or_lost(what, [&] { begin()->wait(); });
   }

@@ -168,9 +168,7 @@ at::Tensor through_stages(Model& model, at::Tensor x) {
   return x;
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite::distributed {
+namespace distributed {
 
 // Cuts a batch into micro batches, and computes a number by which processes check that they have the same batch.
 
@@ -224,8 +222,7 @@ std::vector<std::remove_const_t<Batch>> micro_batches_of(Batch const& batch, int
 }
 
 /// A hash of the sizes of the batch's tensors and of a few of their elements: cheap, and rarely equal for two batches.
-template <class Batch>
-std::int64_t fingerprint_of(Batch const& batch) {
+std::int64_t fingerprint_of(auto const& batch) {
   std::uint64_t sum = 1469598103934665603U;
   auto const mix = [&](std::uint64_t value) { sum = (sum ^ value) * 1099511628211U; };
   libtorch::each_tensor(batch, [&](at::Tensor const& tensor) {
@@ -261,8 +258,7 @@ class ModelParts {
   /// Gives every rank all weights and buffers, each from the rank that trains it.
   void gather(Group& group) const;
   /// Gives every rank an optimizer's whole state, and with `gradients` the gradients of an open accumulation window.
-  template <KeepsArena Optimizer>
-  void gather(Group& group, Optimizer& optimizer, bool gradients) const {
+  void gather(Group& group, KeepsArena auto& optimizer, bool gradients) const {
     at::NoGradGuard const no_graph;
     auto& slots = optimizer.parameters().arena().slots();
     auto received = optimizer.received();
@@ -286,8 +282,7 @@ class ModelParts {
   }
   /// Drops the gradients of other processes' stages, which were gathered for a file or loaded from one. If that is
   /// impossible (`any_expected` is false), the step has used weights other than through its stages: throws an Error.
-  template <KeepsArena Optimizer>
-  void keep_own_gradients(Optimizer& optimizer, int rank, bool any_expected) const {
+  void keep_own_gradients(KeepsArena auto& optimizer, int rank, bool any_expected) const {
     at::NoGradGuard const no_graph;
     auto& slots = optimizer.parameters().arena().slots();
     auto received = optimizer.received();
@@ -332,8 +327,7 @@ class StageRunner final : public StageRun, Pinned {
   void begin(int micro_batches);
   /// Calls step(), in which `through_stages` does this process's part. Returns true if step() ran to its end.
   /// `fingerprint`: the batch's, which must be the same on all processes.
-  template <class Step>
-  bool forward(int micro_batch, std::int64_t fingerprint, Step&& step) {
+  bool forward(int micro_batch, std::int64_t fingerprint, auto&& step) {
     at_ = micro_batch;
     fingerprint_ = fingerprint;
     has_run_ = false;
@@ -398,8 +392,7 @@ class StageRunner final : public StageRun, Pinned {
 
 /// Like libtorch::clip_norm, over the parts of all ranks in their order. The bits are those of one process that has all
 /// parameters in that order. Gradients must be on the CPU.
-template <class Parameters>
-at::Tensor clip_split_norm(Group& group, Parameters const& parameters, double limit) {
+at::Tensor clip_split_norm(Group& group, auto const& parameters, double limit) {
   libtorch::Gradients const gradients(parameters);
   std::string mine;
   if (!gradients->empty()) {
@@ -441,8 +434,7 @@ struct PipelineState {
   PipelineState& operator=(PipelineState&&) noexcept = default;
 
   /// Runs forward and backward of all micro batches of a batch. Returns their mean loss on the last process.
-  template <class Batch, class Step>
-  double take(Batch& batch, int micro_batches, PipelineSchedule schedule, Step& step) {
+  double take(auto& batch, int micro_batches, PipelineSchedule schedule, auto& step) {
     auto parts_of_batch = micro_batches_of(batch, micro_batches);
     auto const fingerprint = fingerprint_of(batch);
     auto const count = static_cast<int>(parts_of_batch.size());
@@ -468,9 +460,8 @@ struct PipelineState {
   }
 };
 
-}  // namespace fulgurite::distributed
+}  // namespace distributed
 
-namespace fulgurite {
 /// Pipeline-parallel training: each process runs a part of the model, its stages, and a batch is cut into micro
 /// batches, so that all processes have work. Use it for a model whose activations are too large for one machine, or
 /// whose layers are too slow on one processor; if the batch is what is large, DistributedDataParallel is simpler and
@@ -536,8 +527,7 @@ struct Pipeline {
     run.runner = std::make_unique<distributed::StageRunner>(all, model, run.parts.of_rank(stages, rank()));
   }
   /// Gives all processes the whole model again, unless the run has failed.
-  template <class Model>
-  void teardown(Model& model) {
+  void teardown(auto& model) {
     if (run.runner) run.account = run.runner->account();
     if (std::exchange(run.runner, nullptr) && !run.has_failed) run.parts.gather(group());
     libtorch::relocate(libtorch::module_if_any(model), at::Device(at::kCPU), std::nullopt);
@@ -557,13 +547,9 @@ struct Pipeline {
     return at::scalar_tensor(of_last(run.take(batch, micro_batches, schedule, step)), at::kDouble);
   }
   void backward(at::Tensor const& loss, at::Tensor const& seed) { loss.backward(seed); }
-  template <class Optimizer>
-  void flush(Optimizer& optimizer, double scale) {
-    Backend::scale_gradients(optimizer.parameters(), scale);
-  }
+  void flush(auto& optimizer, double scale) { Backend::scale_gradients(optimizer.parameters(), scale); }
   /// Runs a step of an evaluation, with the batch as a whole. Returns true if this process ran it to its end.
-  template <class Batch, class Step>
-  bool evaluate(Batch& batch, Step&& step) {
+  bool evaluate(auto& batch, auto&& step) {
     run.runner->begin(1);
     bool const ended = run.runner->forward(0, distributed::fingerprint_of(batch), step);
     run.runner->finish();
@@ -572,8 +558,7 @@ struct Pipeline {
 
   /// Each process has the gradients of its own stages and updates those only. The riders are summed. No riders means
   /// that a file is about to be written inside an accumulation window: then all processes get all gradients.
-  template <class Optimizers>
-  void reduce_gradients(std::span<double> riders, Optimizers& optimizers) {
+  void reduce_gradients(std::span<double> riders, auto& optimizers) {
     if (riders.empty()) {
       std::apply([&](auto&... one) { (run.parts.gather(group(), one, true), ...); }, optimizers);
       run.has_all_gradients = true;
@@ -584,8 +569,7 @@ struct Pipeline {
     distributed::fold_all(group(), riders, [](std::size_t) { return Reduce::sum; });
   }
   /// Clips over the gradients of all stages, with the bits of one process that has all of them.
-  template <class Parameters>
-  at::Tensor clip_norm(Parameters const& parameters, double limit) {
+  at::Tensor clip_norm(auto const& parameters, double limit) {
     return distributed::clip_split_norm(group(), parameters, limit);
   }
   /// Called before a file is written: gives all processes all weights and the whole optimizer state.

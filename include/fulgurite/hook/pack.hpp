@@ -267,8 +267,7 @@ struct Pack {
   }
 
   /// Calls `f(callback)` for each callback, in firing order.
-  template <class F>
-  constexpr void each(F&& f) {
+  constexpr void each(auto&& f) {
     [&]<std::size_t... N>(std::index_sequence<N...>) __attribute__((always_inline)) {
       (f(slots.template get<firing_order[N]>()), ...);
     }(std::make_index_sequence<size>{});

@@ -109,9 +109,7 @@ constexpr bool per_epoch(DeclaredMetric const& metric, Origin origin) {
 /// `loss`, or `loss_step` and `loss_epoch` where a metric is reported both ways.
 std::string reported_name(DeclaredMetric const& metric, Origin origin, bool epoch);
 
-}  // namespace fulgurite
-
-namespace fulgurite::metric {
+namespace metric {
 
 // The meters of the metrics that have a definition, and the updates of the current step, which are added when it is
 // over.
@@ -150,8 +148,7 @@ class Counts<List, Backend, true> : public DeclaredMeters<List, Backend> {
     Meters::restart();
   }
   /// Calls f(position of the metric, update) for each update of the current step.
-  template <class F>
-  void each_taken(F&& f) const {
+  void each_taken(auto&& f) const {
     for (auto const& [metric, more] : taken_) f(metric, more);
   }
 
@@ -171,9 +168,7 @@ class Counts<List, Backend, true> : public DeclaredMeters<List, Backend> {
   std::vector<std::pair<std::size_t, Tally>> taken_{};
 };
 
-}  // namespace fulgurite::metric
-
-namespace fulgurite {
+}  // namespace metric
 
 /// One cell of a logger's row. The name must live as long as the program, or as long as the call.
 struct Scalar {
@@ -406,8 +401,7 @@ class Board<MetricList<Ms...>, Backend> : public BoardEntries<Backend> {
   bool has_room(std::size_t entries) const { return waiting_.size() + entries < Entries::most_waiting; }
 
   /// Calls f(Entry) for each tensor and each update that this step has logged so far; a recording keeps them.
-  template <class F>
-  void each_pending(F&& f) const {
+  void each_pending(auto&& f) const {
     for (auto const& entry : earlier_) f(entry);
     for (std::size_t i = 0; i != size; ++i)
       if (slots_[i].holds == Slot::Holds::tensor) f(Entry{i, slots_[i].tensor, cells_[i].weight, cells_[i].origin});

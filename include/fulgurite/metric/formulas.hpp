@@ -199,8 +199,7 @@ struct ConfusionMatrix {
   constexpr char const* fault() const { return class_fault(num_classes, Average::micro, threshold); }
   Confusion compute(std::span<double const> sums) const;
   /// Declared as "val/pairs", it logs a row "val/pairs.LABEL.PREDICTED" for each pair.
-  template <class F>
-  static void each(Confusion const& seen, F&& f) {
+  static void each(Confusion const& seen, auto&& f) {
     for (std::size_t label = 0; label != seen.classes; ++label)
       for (std::size_t predicted = 0; predicted != seen.classes; ++predicted)
         f(std::to_string(label) + "." + std::to_string(predicted), seen(label, predicted));
@@ -342,8 +341,7 @@ struct MinMax {
   /// `sums`: the maximum of -value, and the maximum of value.
   static Range compute(std::span<double const> sums);
   /// Declared as "val/x", it logs the rows "val/x.min" and "val/x.max".
-  template <class F>
-  static void each(Range const& range, F&& f) {
+  static void each(Range const& range, auto&& f) {
     f("min", range.least);
     f("max", range.greatest);
   }

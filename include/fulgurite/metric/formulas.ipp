@@ -62,18 +62,10 @@ FULGURITE_BULK_BODY double Perplexity::compute(std::span<double const> sums) {
   return std::exp(sums[0] / sums[1]);
 }
 
-}  // namespace fulgurite::metric
-
-namespace fulgurite::metric::curves {
-
 FULGURITE_BODY void refuse_one_class(std::string_view who, std::string const& what) {
   throw Error("fulgurite.metric.one_class",
               std::string(who) + " is not defined: " + what + "; update it with more samples before compute()");
 }
-
-}  // namespace fulgurite::metric::curves
-
-namespace fulgurite::metric {
 
 FULGURITE_BULK_BODY double area(Curve curve, std::span<ScoreGroup const> groups, std::string_view who,
                                 std::size_t of_class) {
@@ -83,8 +75,8 @@ FULGURITE_BULK_BODY double area(Curve curve, std::span<ScoreGroup const> groups,
     all.negatives += group.negatives;
   }
   std::string const name = "class " + std::to_string(of_class);
-  if (all.positives == 0) curves::refuse_one_class(who, "no label is " + name);
-  if (all.negatives == 0 && curve == Curve::roc) curves::refuse_one_class(who, "every label is " + name);
+  if (all.positives == 0) refuse_one_class(who, "no label is " + name);
+  if (all.negatives == 0 && curve == Curve::roc) refuse_one_class(who, "every label is " + name);
   double sum = 0, above = 0, samples = 0;
   for (auto const& group : groups) {
     samples += group.positives + group.negatives;

@@ -136,8 +136,7 @@ class BasicMeter {
     else if constexpr (takes<Args...>) return tally(definition_, args...);
   }
   /// Second half of update: adds the result of `tallied`.
-  template <class Tally>
-  void add(Tally const& more) {
+  void add(auto const& more) {
     [[maybe_unused]] typename Store::Scope const scope{};
     store_.add(more);
     ++updates_;
@@ -151,16 +150,14 @@ class BasicMeter {
   }
   /// The value over all ranks: `compute(ctx)`, in a hook at the end of an epoch or a validation. A collective: each
   /// rank must call it, and gets the same result. This rank's own state is not changed.
-  template <class Ranks>
-  auto compute(Ranks& ranks) const {
+  auto compute(auto& ranks) const {
     long updates = updates_;
     auto const numbers = store_.numbers_of_all(ranks, updates);
     require_updates(updates);
     return definition_.compute(std::span<double const>(numbers));
   }
   /// The value over all ranks, or nullopt if no rank was updated. A collective.
-  template <class Ranks>
-  auto value(Ranks& ranks) const {
+  auto value(auto& ranks) const {
     long updates = updates_;
     auto const numbers = store_.numbers_of_all(ranks, updates);
     using Value = decltype(definition_.compute(std::span<double const>(numbers)));
@@ -174,8 +171,7 @@ class BasicMeter {
     return definition_.per_class(store_.numbers());
   }
   /// The value of each class over all ranks, as compute(ctx). A collective.
-  template <class Ranks>
-  std::vector<double> per_class(Ranks& ranks) const
+  std::vector<double> per_class(auto& ranks) const
     requires requires(D const& d, std::span<double const> sums) { d.per_class(sums); }
   {
     long updates = updates_;
@@ -262,8 +258,7 @@ class DeclaredMeters<MetricList<Ms...>, Backend> {
     return std::get<I>(meters_);
   }
   /// Calls f(position as a constant, meter) for each.
-  template <class F>
-  void each([[maybe_unused]] F&& f) {
+  void each([[maybe_unused]] auto&& f) {
     [&]<std::size_t... I>(std::index_sequence<I...>) { (at<I>(f), ...); }(std::index_sequence_for<decltype(Ms)...>());
   }
   void restart() {

@@ -170,8 +170,7 @@ struct MetricList {
   static constexpr bool contains = index_of<M>() < size;
 
   /// Calls f(position, metric) for each metric.
-  template <class F>
-  static constexpr void each(F&& f) {
+  static constexpr void each(auto&& f) {
     std::size_t at = 0;
     (f(at++, Ms), ...);
   }
@@ -196,9 +195,7 @@ struct MetricsOf<Model> {
   using type = typename Model::Metrics;
 };
 
-}  // namespace fulgurite
-
-namespace fulgurite::metric {
+namespace metric {
 
 // What a metric keeps between update() and compute(), and the requirements for a definition.
 
@@ -291,15 +288,12 @@ inline constexpr bool counts_several<M> =
     !counts_one_number<M> && requires(typename M::metric::Definition const& d, std::span<double const> numbers,
                                       void (&f)(std::string_view, double)) { d.each(d.compute(numbers), f); };
 /// True if a declared metric has no definition, or one with valid options.
-template <class M>
-constexpr bool is_sound(M const& metric) {
+constexpr bool is_sound(auto const& metric) {
   if constexpr (requires { metric.how.fault(); }) return metric.how.fault() == nullptr;
   else return true;
 }
 
-}  // namespace fulgurite::metric
-
-namespace fulgurite {
+}  // namespace metric
 
 /// The metrics of a list, in its order.
 template <class List>

@@ -180,8 +180,7 @@ struct Modules<List<Layers...>> {
     }(std::index_sequence_for<Layers...>{});
     return x;
   }
-  template <class F>
-  static void each(type const& all, F&& f) {
+  static void each(type const& all, auto&& f) {
     [&]<std::size_t... Is>(std::index_sequence<Is...>) {
       (f(*std::get<Is>(all),
          [&module = *std::get<Is>(all)](at::Tensor x) { return Parts<Layers>::forward(module, std::move(x)); }),
@@ -229,10 +228,7 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
   }
 
   /// Calls `f(module, forward)` for each layer, in order; forward(x) is the layer's output for x.
-  template <class F>
-  void each_layer(F&& f) const {
-    Modules::each(layers(), f);
-  }
+  void each_layer(auto&& f) const { Modules::each(layers(), f); }
 
   std::shared_ptr<torch::nn::Module> clone(std::optional<torch::Device> const& device = std::nullopt) const override {
     if (typeid(*this) != typeid(Chain))

@@ -69,10 +69,7 @@ class Pinnable {
     return std::invoke(collate_, std::forward<Args>(args)...);
   }
   void can_pin() const { refuse_pinning_without_gpu(); }
-  template <class Batch>
-  void pin(Batch& batch) const {
-    pin_in_place(batch);
-  }
+  void pin(auto& batch) const { pin_in_place(batch); }
 
  private:
   Collate collate_;
@@ -180,10 +177,7 @@ class Stack {
 
   /// A Loader with `.pin_memory` calls this.
   void can_pin() const { refuse_pinning_without_gpu(); }
-  template <class Made>
-  void pin(Made& batch) const {
-    pin_in_place(batch);
-  }
+  void pin(auto& batch) const { pin_in_place(batch); }
 };
 
 template <class Sample>

@@ -100,16 +100,14 @@ struct GatherOptions {
 };
 
 /// The loader options in the options of a data module of tensors, which have the same names.
-template <class Options>
-TensorLoaderOptions loader_options(Options const& o) {
+TensorLoaderOptions loader_options(auto const& o) {
   auto options = batching_of<TensorLoaderOptions>(o);
   options.shuffle = o.shuffle;
   return options;
 }
 
 /// Worker options of a loader that processes whole tensors: each worker takes one thread.
-template <class Options>
-WorkerOptions workers_of(Options const& o) {
+WorkerOptions workers_of(auto const& o) {
   return {.workers = o.workers,
           .prefetch = o.prefetch,
           .on_worker_start = o.workers > 0 ? one_thread_each() : std::function<void()>(),

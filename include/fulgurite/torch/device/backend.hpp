@@ -80,8 +80,7 @@ class Scaler {
   }
 
   /// Divides the gradients by the scale and records whether one of them was infinite or not a number.
-  template <class Parameters>
-  void unscale(Parameters const& parameters, at::Tensor const& on = {}) {
+  void unscale(auto const& parameters, at::Tensor const& on = {}) {
     Gradients const gradients(parameters);
     found_.zero_();
     if (gradients->empty()) return;
@@ -170,66 +169,40 @@ struct OfGradients {
   using Value = at::Tensor;
 
   // Gradients: see clip.hpp.
-  template <class Parameters>
-  static bool no_gradients(Parameters const& parameters) {
+  static bool no_gradients(auto const& parameters) {
     if constexpr (requires { parameters.no_gradients(); })  // defined even if not received
       return parameters.no_gradients();
     for (auto const& parameter : parameters)
       if (parameter.grad().defined()) return false;
     return true;
   }
-  template <class Parameters>
-  static void scale_gradients(Parameters const& parameters, double factor) {
-    libtorch::scale_gradients(parameters, factor);
-  }
-  template <class Parameters>
-  static Value clip_norm(Parameters const& parameters, double limit) {
-    return libtorch::clip_norm(parameters, limit);
-  }
-  template <class Parameters>
-  static void clip_value(Parameters const& parameters, double limit) {
-    libtorch::clip_value(parameters, limit);
-  }
+  static void scale_gradients(auto const& parameters, double factor) { libtorch::scale_gradients(parameters, factor); }
+  static Value clip_norm(auto const& parameters, double limit) { return libtorch::clip_norm(parameters, limit); }
+  static void clip_value(auto const& parameters, double limit) { libtorch::clip_value(parameters, limit); }
 
   /// Sets whether optimizers with an arena may read large gradients in the memory in which backward made them.
-  template <class Optimizers>
-  static void leave_gradients(Optimizers& optimizers, bool leave) {
+  static void leave_gradients(auto& optimizers, bool leave) {
     each_of(optimizers, [&](auto& optimizer) {
       if constexpr (requires { optimizer.parameters().arena(); }) optimizer.parameters().arena().leave_gradients(leave);
     });
   }
 
   // Numbers that are infinite or not a number: see torch/optim/clip.hpp.
-  template <class Parameters>
-  static bool gradients_wait(Parameters const& parameters) {
-    return libtorch::on_a_device(parameters);
-  }
-  template <class Parameters>
-  static bool gradients_finite(Parameters const& parameters) {
-    return libtorch::gradients_finite(parameters);
-  }
+  static bool gradients_wait(auto const& parameters) { return libtorch::on_a_device(parameters); }
+  static bool gradients_finite(auto const& parameters) { return libtorch::gradients_finite(parameters); }
   /// A check that uses what was found in large gradients when backward made them.
   using GradientLooks = libtorch::GradientLooks;
-  template <class Parameters>
-  static bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
+  static bool gradients_finite(auto const& parameters, SeenGradients const& seen) {
     return libtorch::gradients_finite(parameters, seen);
   }
-  template <class Parameters>
-  static bool weights_finite(Parameters const& parameters) {
-    return libtorch::weights_finite(parameters);
-  }
+  static bool weights_finite(auto const& parameters) { return libtorch::weights_finite(parameters); }
   static bool is_number(Value const& loss);
-  template <class Model>
-  static std::string buffer_with_nan(Model& model) {
-    return libtorch::buffer_with_nan(libtorch::module_if_any(model));
-  }
+  static std::string buffer_with_nan(auto& model) { return libtorch::buffer_with_nan(libtorch::module_if_any(model)); }
   /// These add numbers that show whether all gradients, or weights, are finite.
-  template <class Parameters>
-  static void note_gradients(std::vector<Value>& noted, Parameters const& parameters) {
+  static void note_gradients(std::vector<Value>& noted, auto const& parameters) {
     libtorch::note_gradients(noted, parameters);
   }
-  template <class Parameters>
-  static void note_weights(std::vector<Value>& noted, Parameters const& parameters) {
+  static void note_weights(std::vector<Value>& noted, auto const& parameters) {
     libtorch::note_weights(noted, parameters);
   }
   /// Replaces numbers by one that is finite if all of them are.
@@ -249,17 +222,10 @@ struct OfModels {
   using Value = at::Tensor;
 
   // Averages of weights: see averaging.hpp.
-  template <class Model>
-  static std::vector<Value> weights(Model& model) {
-    return libtorch::weights(libtorch::module_if_any(model));
-  }
-  template <class Model>
-  static std::vector<Value> buffers(Model& model) {
-    return libtorch::buffers(libtorch::module_if_any(model));
-  }
+  static std::vector<Value> weights(auto& model) { return libtorch::weights(libtorch::module_if_any(model)); }
+  static std::vector<Value> buffers(auto& model) { return libtorch::buffers(libtorch::module_if_any(model)); }
   /// The names of weights and buffers, in their order.
-  template <class Model>
-  static std::vector<std::string> weight_names(Model& model) {
+  static std::vector<std::string> weight_names(auto& model) {
     return libtorch::weight_names(libtorch::module_if_any(model));
   }
   /// What is switched off in a model, or which modules are in eval mode, and their setters: see weights.hpp.
@@ -283,42 +249,22 @@ struct OfModels {
   static void restore(std::span<Value const> to, std::span<SavedTensor const> from) { libtorch::restore(to, from); }
   /// A new tensor from saved bytes, on the device of another one.
   static Value made_from(SavedTensor const& from, Value const& beside);
-  template <class Model>
-  static bool has_batch_norm(Model& model) {
-    return libtorch::has_batch_norm(model);
-  }
-  template <class Model>
-  [[nodiscard]] static auto reset_batch_norm(Model& model) {
-    return libtorch::reset_batch_norm(model);
-  }
-  template <class Model>
-  static std::vector<SavedTensor> norm_statistics(Model& model) {
-    return libtorch::norm_statistics(model);
-  }
-  template <class Model>
-  static void restore_norm_statistics(Model& model, std::span<SavedTensor const> from) {
+  static bool has_batch_norm(auto& model) { return libtorch::has_batch_norm(model); }
+  [[nodiscard]] static auto reset_batch_norm(auto& model) { return libtorch::reset_batch_norm(model); }
+  static std::vector<SavedTensor> norm_statistics(auto& model) { return libtorch::norm_statistics(model); }
+  static void restore_norm_statistics(auto& model, std::span<SavedTensor const> from) {
     libtorch::restore_norm_statistics(model, from);
   }
 
   // Parameters, their gradients' norms and masks over them: see torch/weights/weights.hpp, torch/optim/clip.hpp,
   // torch/weights/averaging.hpp.
-  template <class Model>
-  static auto named_parameters(Model& model) {
-    return libtorch::named_parameters(model);
-  }
-  template <class Model, class Optimizer>
-  static auto gradient_norms(Model& model, Optimizer& optimizer, double type) {
+  static auto named_parameters(auto& model) { return libtorch::named_parameters(model); }
+  static auto gradient_norms(auto& model, auto& optimizer, double type) {
     return libtorch::gradient_norms(model, optimizer, type);
   }
-  template <class Model>
-  static auto masks(Model& model, PruningChoice const& choice) {
-    return libtorch::masks(model, choice);
-  }
+  static auto masks(auto& model, PruningChoice const& choice) { return libtorch::masks(model, choice); }
 
-  template <class Model>
-  static auto summarize(Model const& model, int max_depth) {
-    return libtorch::summarize(model, max_depth);
-  }
+  static auto summarize(auto const& model, int max_depth) { return libtorch::summarize(model, max_depth); }
   /// Adds the results of a run with the model's example input, if it has one.
   template <class Model>
   static void run_example(Model& model, std::vector<report::ModelRow>& rows) {
@@ -369,21 +315,14 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   static Value detached(Value const& loss, double factor) { return libtorch::detached(loss, factor); }
 
   // Batches: see walk.hpp and torch/data/walk.hpp.
-  template <class B>
-  static long batch_size(B const& batch) {
-    return libtorch::batch_extent(batch);
-  }
+  static long batch_size(auto const& batch) { return libtorch::batch_extent(batch); }
   /// True if the batch holds any tensor. Used if its size is 0.
-  template <class B>
-  static bool holds_tensor(B const& batch) {
+  static bool holds_tensor(auto const& batch) {
     bool holds = false;
     libtorch::each_tensor(batch, [&](at::Tensor const& tensor) { holds = holds || tensor.defined(); });
     return holds;
   }
-  template <class B, class F>
-  static void each_tensor(B const& batch, F&& f) {
-    libtorch::each_tensor(batch, f);
-  }
+  static void each_tensor(auto const& batch, auto&& f) { libtorch::each_tensor(batch, f); }
   template <class B, class Precision>
   static decltype(auto) convert_input(B&& batch, Precision const& precision) {
     return libtorch::convert_input(std::forward<B>(batch), precision);
@@ -400,18 +339,14 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   static std::optional<double> peak_memory(at::Device device) { return libtorch::peak_memory(device); }
 
   // Truncated back-propagation: see torch/data/walk.hpp.
-  template <class B>
-  static auto time_slices(B const& batch, long length) {
-    return libtorch::time_slices(batch, length);
-  }
+  static auto time_slices(auto const& batch, long length) { return libtorch::time_slices(batch, length); }
   template <class Hidden>
   static Hidden detached_state(Hidden const& hidden) {
     return libtorch::detached_state(hidden);
   }
 
   // Scopes: see internals.hpp, internals.hpp, rng.hpp, value.hpp, torch/optim/optimizer.hpp.
-  template <class Precision>
-  [[nodiscard]] static auto autocast(Precision const& precision, at::Device device) {
+  [[nodiscard]] static auto autocast(auto const& precision, at::Device device) {
     return libtorch::autocast(precision, device);
   }
   /// Returns an object that, while it lives, detects tensors that are made without naming a type and therefore do not
@@ -429,10 +364,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   }
   [[nodiscard]] static auto no_grad(bool inference = false) { return libtorch::NoGradScope(inference); }
   [[nodiscard]] static auto inference() { return libtorch::NoGradScope(true); }
-  template <class Model>
-  [[nodiscard]] static auto evaluating(Model& model, bool now = true) {
-    return libtorch::evaluating(model, now);
-  }
+  [[nodiscard]] static auto evaluating(auto& model, bool now = true) { return libtorch::evaluating(model, now); }
   /// Seeds all default generators.
   static void seed(std::uint64_t seed) { at::manual_seed(seed); }
   [[nodiscard]] static auto isolated_rng() { return libtorch::RngScope(); }
@@ -443,10 +375,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   [[nodiscard]] static auto algorithms(bool deterministic, std::optional<bool> benchmark) {
     return libtorch::AlgorithmScope(deterministic, benchmark);
   }
-  template <class Optimizer, class All>
-  [[nodiscard]] static auto toggled(Optimizer& optimizer, All& all) {
-    return Toggle(optimizer, all);
-  }
+  [[nodiscard]] static auto toggled(auto& optimizer, auto& all) { return Toggle(optimizer, all); }
 
   /// Adapts a torch::optim optimizer to the interface that the loops drive; an optimizer that already has it is
   /// returned as it is.
@@ -458,38 +387,26 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   }
 
   /// The result of configure_optimizers. If an optimizer has a tensor in two groups, the Error names the tensor.
-  template <class Model, class Make>
-  static auto made_optimizers(Model& model, Make const& make) {
-    return libtorch::made_with_names(model, make);
-  }
+  static auto made_optimizers(auto& model, auto const& make) { return libtorch::made_with_names(model, make); }
   /// Throws fulgurite.optimizer.twice if an optimizer would step a tensor twice.
-  template <class Model, class Optimizers>
-  static void check_optimizers(Model& model, Optimizers& optimizers) {
+  static void check_optimizers(auto& model, auto& optimizers) {
     each_of(optimizers, [&](auto& optimizer) { libtorch::require_listed_once(model, optimizer); });
   }
 
   // The whole model: see weights.hpp, summary.hpp.
-  template <class Model>
-  static void each_weight(Model& model, TakeWeight f) {
-    libtorch::each_weight(model, f);
-  }
-  template <class Model>
-  static void save(std::filesystem::path const& path, Model& model, FunctionRef<void(StateSaver&)> state,
+  static void each_weight(auto& model, TakeWeight f) { libtorch::each_weight(model, f); }
+  static void save(std::filesystem::path const& path, auto& model, FunctionRef<void(StateSaver&)> state,
                    std::span<Hyperparameter const> hyperparameters = {}) {
     libtorch::save(path, libtorch::module_if_any(model), state, hyperparameters);
   }
   /// Saves to memory, from which another thread writes the file.
   using Background = BackgroundWriter;
-  template <class Model>
-  static void image(RunImage& into, Model& model, FunctionRef<void(StateSaver&)> state,
+  static void image(RunImage& into, auto& model, FunctionRef<void(StateSaver&)> state,
                     std::span<Hyperparameter const> hyperparameters) {
     libtorch::save(into, libtorch::module_if_any(model), state, hyperparameters);
   }
   using RunFile = libtorch::RunFile;
-  template <class Model, class File>
-  static void load_weights(Model& model, File const& file) {
-    libtorch::load_weights(model, file);
-  }
+  static void load_weights(auto& model, auto const& file) { libtorch::load_weights(model, file); }
 };
 
 namespace loop {

@@ -180,6 +180,21 @@ class EvaluationScope : Pinned {
   std::vector<bool> flags_;
 };
 
+/// Saves the buffers of a block, such as the averages of a batch norm, which a second run would update again, and
+/// restores them at the end of the scope. A block that is not a module has none.
+class BuffersKept : Pinned {
+ public:
+  explicit BuffersKept(auto const& block) {
+    if constexpr (requires { block->buffers(); }) keep(block->buffers());
+    else if constexpr (requires { block.buffers(); }) keep(block.buffers());
+  }
+  ~BuffersKept();
+
+ private:
+  void keep(std::vector<at::Tensor> buffers);
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
+};
+
 template <class Model>
 auto evaluating(Model& model, [[maybe_unused]] bool now = true) {
   if constexpr (std::derived_from<Model, torch::nn::Module>) return EvaluationScope(model, now);

@@ -62,6 +62,17 @@ FULGURITE_BULK_BODY EvaluationScope::~EvaluationScope() {
     if (children_[i]->is_training() != flags_[i]) children_[i]->train(flags_[i]);
 }
 
+FULGURITE_BULK_BODY BuffersKept::~BuffersKept() {
+  at::NoGradGuard const no_graph;
+  for (auto& [buffer, copy] : kept_) buffer.copy_(copy);
+}
+
+FULGURITE_BULK_BODY void BuffersKept::keep(std::vector<at::Tensor> buffers) {
+  at::NoGradGuard const no_graph;
+  for (auto& buffer : buffers)
+    if (buffer.defined()) kept_.emplace_back(buffer, buffer.clone());
+}
+
 FULGURITE_BULK_BODY void run_in_this_thread(int others) {
   static std::mutex one_at_a_time;
   std::lock_guard const lock(one_at_a_time);

@@ -53,21 +53,6 @@ class AutocastAsNow {
   std::optional<at::ScalarType> type_;
 };
 
-/// Saves the buffers of a block, such as the averages of a batch norm, which a second run would update again, and
-/// restores them at the end of the scope. A block that is not a module has none.
-class BuffersKept : Pinned {
- public:
-  explicit BuffersKept(auto const& block) {
-    if constexpr (requires { block->buffers(); }) keep(block->buffers());
-    else if constexpr (requires { block.buffers(); }) keep(block.buffers());
-  }
-  ~BuffersKept();
-
- private:
-  void keep(std::vector<at::Tensor> buffers);
-  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
-};
-
 /// A block, and everything besides its inputs that determines its result.
 template <class Block>
 struct Rerun : torch::CustomClassHolder {

@@ -24,17 +24,6 @@ FULGURITE_BULK_BODY AutocastAsNow::Scope::~Scope() {
   if (switched_off_) at::autocast::set_autocast_enabled(device_, true);
 }
 
-FULGURITE_BULK_BODY BuffersKept::~BuffersKept() {
-  at::NoGradGuard const no_graph;
-  for (auto& [buffer, copy] : kept_) buffer.copy_(copy);
-}
-
-FULGURITE_BULK_BODY void BuffersKept::keep(std::vector<at::Tensor> buffers) {
-  at::NoGradGuard const no_graph;
-  for (auto& buffer : buffers)
-    if (buffer.defined()) kept_.emplace_back(buffer, buffer.clone());
-}
-
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite::modules {

@@ -80,10 +80,7 @@ class SingleDevice {
   }
 
   /// Moves the model back to the CPU, in the type it was trained in.
-  template <class Model>
-  void teardown(Model& model) {
-    libtorch::relocate(libtorch::module_if_any(model), at::Device(at::kCPU), std::nullopt);
-  }
+  void teardown(auto& model) { libtorch::relocate(libtorch::module_if_any(model), at::Device(at::kCPU), std::nullopt); }
 
   at::Device device() const { return device_; }
   /// For rules about GPUs, if the type of the device does not determine this.
@@ -123,10 +120,7 @@ class SingleDevice {
   void backward(at::Tensor const& loss, at::Tensor const& seed) { loss.backward(seed); }
 
   /// Called if an accumulation window ends early: scales its gradients to the mean over the batches that it had.
-  template <class Optimizer>
-  void flush(Optimizer& optimizer, double scale) {
-    Backend::scale_gradients(optimizer.parameters(), scale);
-  }
+  void flush(auto& optimizer, double scale) { Backend::scale_gradients(optimizer.parameters(), scale); }
 
   bool agree(bool any_rank_says) const { return any_rank_says; }
   template <class V>

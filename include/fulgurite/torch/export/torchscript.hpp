@@ -85,8 +85,7 @@ void export_torchscript(Net& net, Example const& example, std::filesystem::path 
 /// The same with the weights of a checkpoint, usually the best one, which the model has from then on:
 ///
 ///     export_torchscript_from(trainer.callback<ModelCheckpoint<...>>().best_model_path(), net, example, "best.pt");
-template <class Net, class Example>
-void export_torchscript_from(std::filesystem::path const& checkpoint, Net& net, Example const& example,
+void export_torchscript_from(std::filesystem::path const& checkpoint, auto& net, auto const& example,
                              std::filesystem::path const& file, ExportOptions const& options = {}) {
   load_weights(net, checkpoint);
   export_torchscript(net, example, file, options);

@@ -56,8 +56,7 @@ void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> value
 void require_average(at::Tensor const& to, SavedTensor const& from);
 
 /// Calls `f(norm)` for each batch norm below `model` that has running statistics.
-template <class F>
-void each_tracking_norm(torch::nn::Module& model, F&& f) {
+void each_tracking_norm(torch::nn::Module& model, auto&& f) {
   auto const visit = [&]<class Norm>(std::shared_ptr<torch::nn::Module> const& module, std::type_identity<Norm>) {
     if (auto norm = std::dynamic_pointer_cast<Norm>(module); norm && norm->options.track_running_stats()) f(norm);
   };
@@ -70,8 +69,7 @@ void each_tracking_norm(torch::nn::Module& model, F&& f) {
 }
 
 /// Calls `f(norm)` for each batch norm that updates its running statistics. One in eval() does not.
-template <class F>
-void each_batch_norm(torch::nn::Module& model, F&& f) {
+void each_batch_norm(torch::nn::Module& model, auto&& f) {
   each_tracking_norm(model, [&](auto const& norm) {
     if (norm->is_training()) f(norm);
   });
@@ -89,15 +87,13 @@ std::vector<at::Tensor> running_statistics([[maybe_unused]] Model& model) {
 }
 
 /// Copies of the running statistics.
-template <class Model>
-std::vector<SavedTensor> norm_statistics(Model& model) {
+std::vector<SavedTensor> norm_statistics(auto& model) {
   std::vector<SavedTensor> all;
   for (auto const& one : running_statistics(model)) all.push_back(saved(one.detach().clone()));
   return all;
 }
 /// Restores such copies in the model that they were made from.
-template <class Model>
-void restore_norm_statistics(Model& model, std::span<SavedTensor const> from) {
+void restore_norm_statistics(auto& model, std::span<SavedTensor const> from) {
   auto to = running_statistics(model);
   if (to.size() != from.size())
     throw Error("fulgurite.callback.average_mismatch",
@@ -136,8 +132,7 @@ auto reset_batch_norm([[maybe_unused]] Model& model) {
 /// A mask is a tensor of its parameter's type, so that one operator applies all masks.
 class Masks {
  public:
-  template <class Model>
-  Masks(Model& model, PruningChoice const& choice) {
+  Masks(auto& model, PruningChoice const& choice) {
     Mode const mode;
     for (auto const& [name, weight] : named_parameters(model)) {
       if (!choice(name) || !weight.is_floating_point()) continue;
@@ -179,16 +174,12 @@ class Masks {
   std::size_t masked_ = 0, size_ = 0;
 };
 
-template <class Model>
-Masks masks(Model& model, PruningChoice const& choice) {
-  return Masks(model, choice);
-}
+Masks masks(auto& model, PruningChoice const& choice) { return Masks(model, choice); }
 
 // Freezes parts of a model and makes them trainable again.
 
 /// Calls `f(module)` for a part of a model and all modules below it. The part need not be held by a pointer.
-template <class F>
-void each_module(torch::nn::Module& part, F&& f) {
+void each_module(torch::nn::Module& part, auto&& f) {
   f(part);
   for (auto const& child : part.modules(false)) f(*child);
 }
@@ -202,30 +193,24 @@ void set_trainable(torch::nn::Module& module, bool on);
 /// Freezes a part of a model, for example a pretrained backbone: `freeze(backbone)`. Its parameters receive no gradient
 /// from now on. Batch norms stay trainable; with `train_bn` false they are frozen, too: they normalise with their
 /// running statistics, and do not update them. `part`: a module, or a holder of one.
-template <libtorch::PartOfModel Part>
-void freeze(Part& part, bool train_bn = true) {
+void freeze(libtorch::PartOfModel auto& part, bool train_bn = true) {
   libtorch::each_module(libtorch::module_of(part), [&](auto& module) {
     libtorch::set_trainable(module, train_bn && libtorch::is_batch_norm(module));
   });
 }
 
 /// The reverse of freeze: all parameters of the part receive gradients again, and its batch norms are trained.
-template <libtorch::PartOfModel Part>
-void make_trainable(Part& part) {
+void make_trainable(libtorch::PartOfModel auto& part) {
   libtorch::each_module(libtorch::module_of(part), [](auto& module) { libtorch::set_trainable(module, true); });
 }
 
 /// Lightning's name for make_trainable.
-template <libtorch::PartOfModel Part>
-void unfreeze(Part& part) {
-  make_trainable(part);
-}
+void unfreeze(libtorch::PartOfModel auto& part) { make_trainable(part); }
 
 /// The trainable parameters, or with `requires_grad` false the frozen ones; a tensor with several names is listed once.
 /// While a part of the model is frozen, give the optimizer the trainable ones: `torch::optim::SGD(filter_params(*this),
 /// 0.1)`.
-template <libtorch::PartOfModel Part>
-std::vector<at::Tensor> filter_params(Part& part, bool requires_grad = true) {
+std::vector<at::Tensor> filter_params(libtorch::PartOfModel auto& part, bool requires_grad = true) {
   auto parameters = libtorch::distinct(libtorch::module_of(part).parameters());
   std::erase_if(parameters, [&](auto const& parameter) { return parameter.requires_grad() != requires_grad; });
   return parameters;
@@ -235,22 +220,14 @@ namespace libtorch {
 
 /// These functions as members of a Backend, for callbacks that do not know LibTorch.
 struct Finetuning {
-  template <class Part>
-  static void freeze(Part& part, bool train_bn) {
-    fulgurite::freeze(part, train_bn);
-  }
-  template <class Part>
-  static void freeze_batch_norms(Part& part) {
+  static void freeze(auto& part, bool train_bn) { fulgurite::freeze(part, train_bn); }
+  static void freeze_batch_norms(auto& part) {
     each_module(module_of(part), [](auto& module) {
       if (is_batch_norm(module)) set_trainable(module, false);
     });
   }
-  template <class Part>
-  static void make_trainable(Part& part) {
-    fulgurite::make_trainable(part);
-  }
-  template <class Part>
-  static std::vector<at::Tensor> filter_params(Part& part, bool requires_grad) {
+  static void make_trainable(auto& part) { fulgurite::make_trainable(part); }
+  static std::vector<at::Tensor> filter_params(auto& part, bool requires_grad) {
     return fulgurite::filter_params(part, requires_grad);
   }
   static bool same(at::Tensor const& a, at::Tensor const& b) { return a.is_same(b); }
@@ -261,8 +238,8 @@ struct Finetuning {
 /// Makes the part trainable, and adds those of its parameters that the optimizer does not have yet as a new group:
 /// `unfreeze_and_add_param_group(backbone, optimizer, {.lr = 1e-4})`. Returns their number. A callback derived from
 /// BaseFinetuning calls its own function of that name, which also keeps the group in the callback's state.
-template <libtorch::PartOfModel Part, class Optimizer>
-std::size_t unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, UnfreezeOptions const& how = {}) {
+std::size_t unfreeze_and_add_param_group(libtorch::PartOfModel auto& part, auto& optimizer,
+                                         UnfreezeOptions const& how = {}) {
   return finetuning::unfreeze_and_add_param_group<libtorch::Finetuning>(part, optimizer, how).size();
 }
 

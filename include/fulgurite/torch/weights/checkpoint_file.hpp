@@ -87,8 +87,7 @@ struct FileWeight {
 };
 
 /// The tensors of a file with `entries()`, each {name, dtype, shape}, except those of a run's state.
-template <class File>
-std::vector<FileWeight> file_weights(File const& file) {
+std::vector<FileWeight> file_weights(auto const& file) {
   std::vector<FileWeight> all;
   std::size_t index = 0;
   for (auto const& entry : file.entries()) {
@@ -118,15 +117,13 @@ WeightReport load_named_weights(torch::nn::Module const* model, std::vector<File
 /// Loads parameters and buffers from a file with `entries()`, each {name, dtype, shape}, and `read(entry, bytes)`.
 /// Everything is read before anything is written: a file that is cut off, or does not fit, changes nothing. Tensors of
 /// a run's state are skipped.
-template <class File>
-WeightReport load_weights(torch::nn::Module const* model, File const& file, WeightOptions const& options) {
+WeightReport load_weights(torch::nn::Module const* model, auto const& file, WeightOptions const& options) {
   auto const read = [&](std::size_t index, std::span<std::byte> into) { file.read(file.entries()[index], into); };
   return load_named_weights(model, file_weights(file), read, options);
 }
 FULGURITE_EXTERN(WeightReport load_weights(torch::nn::Module const*, SafetensorsFile const&, WeightOptions const&));
 FULGURITE_EXTERN(WeightReport load_weights(torch::nn::Module const*, PtFile const&, WeightOptions const&));
-template <class Model, class File>
-WeightReport load_weights(Model& model, File const& file, WeightOptions const& options = {}) {
+WeightReport load_weights(auto& model, auto const& file, WeightOptions const& options = {}) {
   return load_weights(module_if_any(model), file, options);
 }
 
@@ -144,25 +141,15 @@ class RunFile {
 
   /// Loads the weights into a model that is built like the saved one: all of them or none. A model that the strategy
   /// has not converted yet keeps its precision.
-  template <class Model>
-  void load_weights(Model& model) const {
-    load_into(module_if_any(model));
-  }
+  void load_weights(auto& model) const { load_into(module_if_any(model)); }
   /// Loads by `fold(archive)`: all of the state that it visits, or nothing.
-  template <class Fold>
-  void load(Fold&& fold) const {
-    load_state(tree_, fold);
-  }
+  void load(auto&& fold) const { load_state(tree_, fold); }
   /// Like load, for a fold that visits everything: an entry that neither it nor a previous fold reads is an Error.
-  template <class Fold>
-  void load_whole(Fold&& fold) const {
-    load_state(tree_, fold, Unread::refused);
-  }
+  void load_whole(auto&& fold) const { load_state(tree_, fold, Unread::refused); }
 
   /// Describes in which parts a program differs from the one that wrote the file; `fold(archive)` saves its list of
   /// parts.
-  template <class Model>
-  std::string difference(Model& model, FunctionRef<void(StateSaver&)> fold) const {
+  std::string difference(auto& model, FunctionRef<void(StateSaver&)> fold) const {
     return difference_from(module_if_any(model), fold);
   }
 
@@ -177,13 +164,6 @@ class RunFile {
   std::variant<std::monostate, SafetensorsFile, PtFile> file_;
   ArchiveNode tree_;
 };
-
-}  // namespace libtorch
-}  // namespace fulgurite
-
-namespace fulgurite {
-
-namespace libtorch {
 
 /// Writes the weights and, by `state(archive)`, the rest of the run's state: to a file, or to memory.
 void save(std::filesystem::path const& path, torch::nn::Module const* model, FunctionRef<void(StateSaver&)> state,
@@ -238,8 +218,7 @@ WeightReport load_path_into(Model& model, Rest const&... rest) {
 /// unknown or different, and nothing is changed. A model's own state(archive) is loaded with its weights; if only the
 /// run's file or only the model has it, that is an Error [fulgurite.checkpoint.model_state]. A file with the state of a
 /// data module is an Error [fulgurite.checkpoint.data_state]: use the overload below.
-template <class Model>
-[[nodiscard]] WeightReport load_weights(Model& model, std::filesystem::path const& path, WeightOptions const& options) {
+[[nodiscard]] WeightReport load_weights(auto& model, std::filesystem::path const& path, WeightOptions const& options) {
   return libtorch::load_path_into(model, path, options);
 }
 
@@ -258,8 +237,7 @@ WeightReport load_weights(Model& model, Data& data, std::filesystem::path const&
 }
 /// Loads all weights of a file into a whole model, so that there is nothing to report, except for a file that is not a
 /// run's and lacks the model's own state(archive).
-template <class Model>
-WeightReport load_weights(Model& model, std::filesystem::path const& path) {
+WeightReport load_weights(auto& model, std::filesystem::path const& path) {
   return load_weights(model, path, WeightOptions{});
 }
 

@@ -38,8 +38,7 @@ namespace libtorch {
 
 /// Without leading namespaces, with template arguments, and without the Impl that module holders add:
 /// "torch::nn::LinearImpl" becomes "Linear".
-template <class T>
-std::string class_name(T const& object) {
+std::string class_name(auto const& object) {
   std::string name = c10::demangle(typeid(object).name());
   if (auto const colons = name.substr(0, name.find('<')).rfind("::"); colons != std::string::npos)
     name.erase(0, colons + 2);
@@ -113,16 +112,13 @@ concept HasExample = std::derived_from<Model, torch::nn::Module> &&
 /// Puts the model in eval mode. At the end it restores modes and buffers of the model, and random numbers.
 class LeavesNoTrace : Pinned {
  public:
-  explicit LeavesNoTrace(torch::nn::Module& model);
-  ~LeavesNoTrace();
+  explicit LeavesNoTrace(torch::nn::Module& model) : buffers_(model), modes_(model) {}
 
  private:
-  RngState random_;
+  RngScope random_;
   torch::NoGradGuard no_grad_;
-  torch::nn::Module& model_;
-  bool was_training_;
-  std::vector<std::pair<torch::nn::Module*, bool>> modes_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
+  BuffersKept buffers_;
+  EvaluationScope modes_;
 };
 
 /// Adds to the rows of a summary what the model does while `forward()`, which returns the sizes of its results, runs it
@@ -132,8 +128,7 @@ void observe_example(torch::nn::Module const& model, std::vector<report::ModelRo
 
 /// Runs `forward` with the example, on the model's device and in its type. Throws [fulgurite.model.example_input] with
 /// the message of `forward`'s exception.
-template <HasExample Model>
-void run_example(Model& model, std::vector<report::ModelRow>& rows) {
+void run_example(HasExample auto& model, std::vector<report::ModelRow>& rows) {
   LeavesNoTrace const unchanged(model);
   auto example = [&] {
     if constexpr (requires { model.example_input_array(); }) return model.example_input_array();

@@ -88,8 +88,7 @@ struct SeenOperator {
 };
 
 /// Calls `f(tensor)` for the defined tensors in the inputs or outputs of an operator, including those in lists.
-template <class Values, class F>
-void each_tensor_in(Values const& values, F&& f) {
+void each_tensor_in(auto const& values, auto&& f) {
   for (c10::IValue const& value : values) {
     if (value.isTensor()) {
       if (value.toTensor().defined() && value.toTensor().has_storage()) f(value.toTensor());
@@ -240,21 +239,6 @@ class ExampleObserver final : private SizeListener {
   std::int64_t flops_ = 0;
   at::CallbackHandle handle_ = 0;
 };
-
-FULGURITE_BULK_BODY LeavesNoTrace::LeavesNoTrace(torch::nn::Module& model)
-    : model_(model), was_training_(model.is_training()) {
-  for (auto const& module : model.modules(false)) modes_.emplace_back(module.get(), module->is_training());
-  for (auto const& buffer : model.buffers())
-    if (buffer.defined()) buffers_.emplace_back(buffer, buffer.clone());
-  model.eval();
-}
-
-FULGURITE_BULK_BODY LeavesNoTrace::~LeavesNoTrace() {
-  model_.train(was_training_);
-  for (auto const& [module, training] : modes_) module->train(training);  // outside in: each sets those below
-  for (auto& [buffer, before] : buffers_) buffer.copy_(before);
-  random_.restore();
-}
 
 /// True for a module of LibTorch's own, and for those of `modules` that take the place of one.
 FULGURITE_BULK_BODY bool is_builtin(torch::nn::Module const& module) {

@@ -48,8 +48,7 @@ torch::nn::Module const* module_if_any([[maybe_unused]] Model const& model) {
 /// Each parameter once, under its first name: one that two modules share has two names. Empty if the model is not a
 /// torch::nn::Module.
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(torch::nn::Module const* model);
-template <class Model>
-std::vector<std::pair<std::string, at::Tensor>> named_parameters(Model& model) {
+std::vector<std::pair<std::string, at::Tensor>> named_parameters(auto& model) {
   return named_parameters(module_if_any(model));
 }
 
@@ -100,10 +99,7 @@ void set_modes(torch::nn::Module& model, std::vector<std::string> const& eval_mo
 
 /// Passes each parameter and buffer to `f`. The bytes are valid during the call.
 void each_weight(torch::nn::Module const* model, TakeWeight f);
-template <class Model>
-void each_weight(Model& model, TakeWeight f) {
-  each_weight(module_if_any(model), f);
-}
+void each_weight(auto& model, TakeWeight f) { each_weight(module_if_any(model), f); }
 
 std::string shape_text(std::span<std::int64_t const> shape);
 
@@ -217,8 +213,7 @@ class InTwoGroups : public Error {
 std::vector<std::string> names_of(torch::nn::Module const* model, at::Tensor const& parameter);
 
 /// Returns the optimizers that `make` makes for this model; its errors get the model's names for parameters.
-template <class Model, class Make>
-auto made_with_names(Model& model, Make const& make) {
+auto made_with_names(auto& model, auto const& make) {
   try {
     return make();
   } catch (InTwoGroups const& refused) {
@@ -227,8 +222,7 @@ auto made_with_names(Model& model, Make const& make) {
 }
 
 /// The first tensor that occurs twice in a list of parameters, or an undefined tensor.
-template <class Parameters>
-at::Tensor listed_twice(Parameters const& parameters) {
+at::Tensor listed_twice(auto const& parameters) {
   std::unordered_set<c10::TensorImpl const*> seen;
   for (at::Tensor const& parameter : parameters)
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second) return parameter;
