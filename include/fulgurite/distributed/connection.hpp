@@ -6,10 +6,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <functional>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,36 +18,53 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <torch/cuda.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/distributed/place.hpp>
 
-namespace fulgurite::distributed {
+// gloo from LibTorch: sums on the CPU, over TCP.
 
-// The store through which the processes of a run meet: c10d's TCPStore, kept by rank 0 or by the launcher's agent.
+#if !__has_include(<gloo/algorithm.h>)
+#error                                                                                                                 \
+    "[fulgurite.distributed.gloo_headers] LibTorch has gloo without its headers, and what is declared in their place \
+is not on the include path: take fulgurite-torch from Meson, CMake or pkg-config, or add \
+-idirafter .../include/fulgurite/distributed/gloo_declared"
+#endif
 
-/// The key-value store through which the processes of a run exchange notices: c10d's, kept by rank 0 or by the
-/// launcher.
+#ifndef USE_C10D_GLOO
+#define USE_C10D_GLOO
+#endif
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+// NCCL from LibTorch: sums on GPUs. Compiled if the headers of CUDA and NCCL are available.
+
+#if defined(FULGURITE_HAS_NCCL)
+#ifndef USE_C10D_NCCL
+#define USE_C10D_NCCL
+#endif
+#include <c10/cuda/CUDAFunctions.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+
+namespace fulgurite {
+
+/// The library that sums the gradients of several processes, which also decides the device.
+enum class Collectives : std::uint8_t {
+  by_device,  ///< nccl where LibTorch sees a GPU and this program was compiled with it, else gloo
+  gloo,       ///< on the CPU
+  nccl        ///< one GPU for each process
+};
+
+namespace distributed {
+
+/// The key-value store through which the processes of a run exchange notices: c10d's TCPStore, kept by rank 0 or by the
+/// launcher's agent.
 using Store = c10::intrusive_ptr<c10d::Store>;
-
-/// Returns what work() returns, run in a thread of its own: c10d waits for the store's answer without a limit, and a
-/// stopped process never answers. A caller that gives up abandons the thread, so `work` must own all that it needs.
-template <class Work>
-auto in_background(Work work) {
-  std::packaged_task<std::invoke_result_t<Work&>()> task(std::move(work));
-  auto result = task.get_future();
-  std::thread(std::move(task)).detach();
-  return result;
-}
-
-/// Opens another connection to the store.
-Store connect(Place const& place, std::chrono::milliseconds timeout);
 
 /// Converts a text to the store's bytes.
 std::vector<std::uint8_t> bytes_of(std::string_view text);
@@ -133,28 +148,6 @@ class Watch : Pinned {
 /// not compete for its processors.
 void share_processors();
 
-}  // namespace fulgurite::distributed
-
-// gloo from LibTorch: sums on the CPU, over TCP.
-
-#if !__has_include(<gloo/algorithm.h>)
-#error                                                                                                                 \
-    "[fulgurite.distributed.gloo_headers] LibTorch has gloo without its headers, and what is declared in their place \
-is not on the include path: take fulgurite-torch from Meson, CMake or pkg-config, or add \
--idirafter .../include/fulgurite/distributed/gloo_declared"
-#endif
-
-#ifndef USE_C10D_GLOO
-#define USE_C10D_GLOO
-#endif
-
-#include <type_traits>
-#include <vector>
-
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-
-namespace fulgurite::distributed {
-
 // The layout of c10d's class must not depend on the members of gloo's classes.
 static_assert(std::is_same_v<decltype(c10d::ProcessGroupGloo::Options::devices),
                              std::vector<std::shared_ptr<gloo::transport::Device>>> &&
@@ -162,24 +155,6 @@ static_assert(std::is_same_v<decltype(c10d::ProcessGroupGloo::Options::devices),
 
 /// Carries messages between processes: a backend of c10d (gloo or NCCL), reference-counted.
 using Engine = c10::intrusive_ptr<c10d::Backend>;
-
-/// On one machine gloo uses the loopback interface. Otherwise it uses the interface that GLOO_SOCKET_IFNAME names, or
-/// the one that the machine's host name resolves to.
-Engine gloo_engine(Store const& store, Place const& place, std::chrono::milliseconds timeout);
-
-}  // namespace fulgurite::distributed
-
-// NCCL from LibTorch: sums on GPUs. Compiled if the headers of CUDA and NCCL are available.
-
-#if defined(FULGURITE_HAS_NCCL)
-#ifndef USE_C10D_NCCL
-#define USE_C10D_NCCL
-#endif
-#include <c10/cuda/CUDAFunctions.h>
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
-#endif
-
-namespace fulgurite::distributed {
 
 /// Throws an Error that says what is missing, unless this program and this machine have NCCL, and a GPU for each of the
 /// machine's `local_world` processes.
@@ -196,21 +171,6 @@ inline c10::intrusive_ptr<c10d::Backend> nccl_engine(Store const& store, Place c
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.world, options);
 }
 #endif
-
-}  // namespace fulgurite::distributed
-
-namespace fulgurite {
-
-// The options of a group of processes, and the place of this process in it.
-
-/// The library that sums the gradients of several processes, which also decides the device.
-enum class Collectives : std::uint8_t {
-  by_device,  ///< nccl where LibTorch sees a GPU and this program was compiled with it, else gloo
-  gloo,       ///< on the CPU
-  nccl        ///< one GPU for each process
-};
-
-namespace distributed {
 
 /// Makes a c10d backend in place of gloo, for tests. Called up to three times: gradients, decisions and buckets of
 /// gradients have separate connections.
@@ -249,38 +209,6 @@ struct GroupOptions {
 
 /// Throws: `rank` has left, and will call no further collective.
 [[noreturn]] void throw_left(Place const& place, std::string_view what, int rank);
-
-// How the processes of a run find each other through their store, without waiting forever.
-
-/// The rank that waits, its watch over the others, and its timeout.
-struct Patience {
-  using Clock = std::chrono::steady_clock;
-
-  Place const& place;
-  Watch& watch;
-  std::chrono::milliseconds timeout;
-  Clock::time_point until = Clock::now() + timeout;
-};
-
-/// Returns what `work()`, a request to the store, returns (see in_background).
-template <class Work>
-auto store_reply(Patience const& patience, Work work) {
-  auto result = in_background(std::move(work));
-  while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-    if (auto const ended = patience.watch.ended()) throw loop::RankEnded(ended->rank, ended->text);
-    if (Patience::Clock::now() > patience.until)
-      throw Error("fulgurite.distributed.store",
-                  "rank " + std::to_string(patience.place.rank) + " has waited " +
-                      std::to_string(patience.timeout.count()) + " ms for the store at " + patience.place.host + ":" +
-                      std::to_string(patience.place.port) +
-                      " or for connections to the other ranks, without an answer: the store's process, rank 0's or the "
-                      "launcher's, or another rank is stopped, or the network is cut");
-  }
-  return result.get();
-}
-
-/// Waits until all ranks have arrived.
-void meet(Patience const& patience, Store const& store);
 
 /// The base of Group: the store through which all ranks meet, the watch over the other ranks, and the engines that
 /// carry messages. All waits throw loop::RankEnded if another rank has ended, and an Error that names the missing ranks

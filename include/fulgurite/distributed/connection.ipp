@@ -12,8 +12,15 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <system_error>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/cuda.h>
 
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/distributed/connection.hpp>
@@ -72,6 +79,17 @@ FULGURITE_BODY Store keys_of(Place const& place, Store store) {
   return c10::make_intrusive<c10d::PrefixStore>("fulgurite/" + std::to_string(place.restart), std::move(store));
 }
 
+/// Returns what work() returns, run in a thread of its own: c10d waits for the store's answer without a limit, and a
+/// stopped process never answers. A caller that gives up abandons the thread, so `work` must own all that it needs.
+template <class Work>
+auto in_background(Work work) {
+  std::packaged_task<std::invoke_result_t<Work&>()> task(std::move(work));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  return result;
+}
+
+/// Opens another connection to the store.
 FULGURITE_BODY Store connect(Place const& place, std::chrono::milliseconds timeout) {
   auto made = in_background([host = place.host, options = store_options(place, timeout)] {
     return c10::make_intrusive<c10d::TCPStore>(host, options);
@@ -303,6 +321,8 @@ FULGURITE_BODY void share_processors() {
     at::set_num_threads(1);
 }
 
+/// On one machine gloo uses the loopback interface. Otherwise it uses the interface that GLOO_SOCKET_IFNAME names, or
+/// the one that the machine's host name resolves to.
 FULGURITE_BODY Engine gloo_engine(Store const& store, Place const& place, std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   char const* const interface = std::getenv("GLOO_SOCKET_IFNAME");
@@ -459,6 +479,36 @@ FULGURITE_BODY void throw_left(Place const& place, std::string_view what, int ra
   throw Error("fulgurite.distributed.timeout", sentence);
 }
 
+// How the processes of a run find each other through their store, without waiting forever.
+
+/// The rank that waits, its watch over the others, and its timeout.
+struct Patience {
+  using Clock = std::chrono::steady_clock;
+
+  Place const& place;
+  Watch& watch;
+  std::chrono::milliseconds timeout;
+  Clock::time_point until = Clock::now() + timeout;
+};
+
+/// Returns what `work()`, a request to the store, returns (see in_background).
+template <class Work>
+auto store_reply(Patience const& patience, Work work) {
+  auto result = in_background(std::move(work));
+  while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    if (auto const ended = patience.watch.ended()) throw loop::RankEnded(ended->rank, ended->text);
+    if (Patience::Clock::now() > patience.until)
+      throw Error("fulgurite.distributed.store",
+                  "rank " + std::to_string(patience.place.rank) + " has waited " +
+                      std::to_string(patience.timeout.count()) + " ms for the store at " + patience.place.host + ":" +
+                      std::to_string(patience.place.port) +
+                      " or for connections to the other ranks, without an answer: the store's process, rank 0's or the "
+                      "launcher's, or another rank is stopped, or the network is cut");
+  }
+  return result.get();
+}
+
+/// Waits until all ranks have arrived.
 FULGURITE_BODY void meet(Patience const& patience, Store const& store) {
   auto const& place = patience.place;
   auto const here = [](int rank) { return "here/" + std::to_string(rank); };

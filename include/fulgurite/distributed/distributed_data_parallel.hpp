@@ -48,7 +48,12 @@
 #include <fulgurite/torch/optim/arena_layout.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 
-namespace fulgurite::distributed {
+namespace fulgurite {
+
+/// The element type in which gradients are sent.
+enum class Compression : std::uint8_t { none, bf16 };
+
+namespace distributed {
 
 // The layers of a model that communicate with the same layers on other ranks during a fit.
 
@@ -135,14 +140,6 @@ void share_statistics([[maybe_unused]] Group& group, [[maybe_unused]] Model& mod
   }
 }
 
-}  // namespace fulgurite::distributed
-
-namespace fulgurite {
-
-/// The element type in which gradients are sent.
-enum class Compression : std::uint8_t { none, bf16 };
-
-namespace distributed {
 /// What a strategy keeps during a fit. A copy of the strategy starts without it.
 struct FitState {
   Replica replica = {};

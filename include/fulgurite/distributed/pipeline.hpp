@@ -168,9 +168,7 @@ at::Tensor through_stages(Model& model, at::Tensor x) {
   return x;
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite::distributed {
+namespace distributed {
 
 // Cuts a batch into micro batches, and computes a number by which processes check that they have the same batch.
 
@@ -462,9 +460,8 @@ struct PipelineState {
   }
 };
 
-}  // namespace fulgurite::distributed
+}  // namespace distributed
 
-namespace fulgurite {
 /// Pipeline-parallel training: each process runs a part of the model, its stages, and a batch is cut into micro
 /// batches, so that all processes have work. Use it for a model whose activations are too large for one machine, or
 /// whose layers are too slow on one processor; if the batch is what is large, DistributedDataParallel is simpler and

@@ -25,7 +25,15 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 
-namespace fulgurite::distributed {
+namespace fulgurite {
+
+/// What is done with the output of the processes that rank 0 has started.
+enum class OtherRanks : std::uint8_t {
+  prefixed,  ///< each line is printed with the prefix "[rank 1] "
+  silent     ///< stdout is dropped; stderr is printed, since it has the errors
+};
+
+namespace distributed {
 
 /// The launcher that started the processes of this run.
 enum class Launcher : std::uint8_t { this_program, torchrun, slurm, mpi };
@@ -172,19 +180,7 @@ int launched_rank();
 /// Its number on this machine.
 int launched_local_rank();
 
-}  // namespace fulgurite::distributed
-
-namespace fulgurite {
-
 // The other processes of a run without a launcher: rank 0 starts them, prints their output, and finds out how they end.
-
-/// What is done with the output of the processes that rank 0 has started.
-enum class OtherRanks : std::uint8_t {
-  prefixed,  ///< each line is printed with the prefix "[rank 1] "
-  silent     ///< stdout is dropped; stderr is printed, since it has the errors
-};
-
-namespace distributed {
 
 class Child;  // one of these processes
 
