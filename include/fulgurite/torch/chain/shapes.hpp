@@ -244,13 +244,6 @@ consteval Extent known_flops() {
   return is_known<Count> ? Count : 0;
 }
 
-}  // namespace chain
-}  // namespace fulgurite
-
-namespace fulgurite {
-
-namespace chain {
-
 /// The constants that the types determine, even if the layers do not fit.
 template <class... Layers>
 class Constants {

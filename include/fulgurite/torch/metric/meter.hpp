@@ -23,31 +23,10 @@
 #include <fulgurite/metric/formulas.hpp>
 #include <fulgurite/metric/meter.hpp>
 
-namespace fulgurite::metric {
-
-/// What an update of each metric adds to what it keeps of the batches; overload resolution finds the function by the
-/// definition.
-at::Tensor tally(Accuracy const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(Precision const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(Recall const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(F1 const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(ConfusionMatrix const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(Perplexity const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(AUROC const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(AveragePrecision const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(BinnedAUROC const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(BinnedAveragePrecision const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(MeanSquaredError const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(MeanAbsoluteError const& of, at::Tensor const& predictions, at::Tensor const& target);
-at::Tensor tally(R2 const& of, at::Tensor const& predictions, at::Tensor const& target);
-
-}  // namespace fulgurite::metric
-
 namespace fulgurite {
+namespace libtorch {
 
 // What MeanMetric, MinMax and MeanOfLast use of a value.
-
-namespace libtorch {
 
 /// A tensor, or a host number.
 template <class V>
@@ -60,38 +39,6 @@ void require_values(at::Tensor const& value, std::string_view who);
 
 /// Returns [sum, number of terms].
 at::Tensor sum_and_count(at::Tensor const& terms);
-
-}  // namespace libtorch
-
-namespace metric {
-
-/// What an update of each metric adds; overload resolution finds the function by the definition. A weight applies to
-/// every element.
-at::Tensor tally(MeanMetric const& of, libtorch::TensorOrNumber auto const& value, double weight = 1) {
-  auto const values = libtorch::as_tensor(value);
-  libtorch::require_values(values, of.name());
-  auto const sums = libtorch::sum_and_count(values);
-  return weight == 1 ? sums : sums * weight;
-}
-at::Tensor tally(MinMax const& of, libtorch::TensorOrNumber auto const& value) {
-  auto const values = libtorch::as_tensor(value);
-  libtorch::require_values(values, of.name());
-  return at::stack({-values.amin().to(at::kDouble), values.amax().to(at::kDouble)});
-}
-at::Tensor tally(MeanOfLast const& of, libtorch::TensorOrNumber auto const& value) {
-  auto const values = libtorch::as_tensor(value);
-  libtorch::require_values(values, of.name());
-  if (values.numel() != 1)
-    throw Error("fulgurite.metric.shape", "MeanOfLast was updated with a tensor of " + std::to_string(values.numel()) +
-                                              " elements: give it the mean()");
-  return values.reshape({1});
-}
-
-}  // namespace metric
-}  // namespace fulgurite
-
-namespace fulgurite {
-namespace libtorch {
 
 // The modes in which a metric is updated: no gradients, and no inference mode.
 
@@ -225,6 +172,43 @@ using StoreOf = std::conditional_t<std::is_same_v<Keeps, metric::Sums>, KeptSums
 }  // namespace libtorch
 
 namespace metric {
+
+/// What an update of each metric adds to what it keeps of the batches; overload resolution finds the function by the
+/// definition.
+at::Tensor tally(Accuracy const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(Precision const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(Recall const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(F1 const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(ConfusionMatrix const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(Perplexity const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(AUROC const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(AveragePrecision const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(BinnedAUROC const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(BinnedAveragePrecision const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(MeanSquaredError const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(MeanAbsoluteError const& of, at::Tensor const& predictions, at::Tensor const& target);
+at::Tensor tally(R2 const& of, at::Tensor const& predictions, at::Tensor const& target);
+
+/// A weight applies to every element.
+at::Tensor tally(MeanMetric const& of, libtorch::TensorOrNumber auto const& value, double weight = 1) {
+  auto const values = libtorch::as_tensor(value);
+  libtorch::require_values(values, of.name());
+  auto const sums = libtorch::sum_and_count(values);
+  return weight == 1 ? sums : sums * weight;
+}
+at::Tensor tally(MinMax const& of, libtorch::TensorOrNumber auto const& value) {
+  auto const values = libtorch::as_tensor(value);
+  libtorch::require_values(values, of.name());
+  return at::stack({-values.amin().to(at::kDouble), values.amax().to(at::kDouble)});
+}
+at::Tensor tally(MeanOfLast const& of, libtorch::TensorOrNumber auto const& value) {
+  auto const values = libtorch::as_tensor(value);
+  libtorch::require_values(values, of.name());
+  if (values.numel() != 1)
+    throw Error("fulgurite.metric.shape", "MeanOfLast was updated with a tensor of " + std::to_string(values.numel()) +
+                                              " elements: give it the mean()");
+  return values.reshape({1});
+}
 
 /// A metric that computes with LibTorch's tensors and keeps its state on their device:
 ///

@@ -236,104 +236,6 @@ FULGURITE_BODY void require_values(at::Tensor const& value, std::string_view who
                 std::string(who) + " was updated with no value: give it a number or a tensor that has some");
 }
 
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite::metric {
-
-FULGURITE_BULK_BODY at::Tensor tally(Accuracy const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(Precision const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(Recall const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(F1 const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(ConfusionMatrix const& of, at::Tensor const& predictions,
-                                     at::Tensor const& target) {
-  auto const classes = of.num_classes;
-  auto const [label, predicted] = libtorch::judge(of, predictions, target);
-  auto const pairs = classes * classes;
-  auto const counts =
-      libtorch::occurrences(at::where(label.lt(classes), label * classes + predicted, label + (pairs - classes)),
-                            pairs + libtorch::places_behind);
-  return at::cat({counts.slice(0, 0, pairs + libtorch::no_class + 1), counts.slice(0, pairs + libtorch::not_a_number)});
-}
-
-/// Returns [negative log likelihoods, tokens, labels that are not in the vocabulary].
-FULGURITE_BULK_BODY at::Tensor tally(Perplexity const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  libtorch::require_labels(predictions, target, of.name());
-  if (predictions.dim() != target.dim() + 1 ||
-      predictions.sizes().slice(0, predictions.sizes().size() - 1) != target.sizes() ||
-      !at::isFloatingType(predictions.scalar_type()))
-    libtorch::refuse_shapes(predictions, target, of.name(),
-                            "give logits [..., vocabulary] of tokens [...]; transpose(1, 2) brings the vocabulary to "
-                            "the end");
-  auto const vocabulary = predictions.size(-1);
-  auto const type = predictions.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  auto const tokens = target.detach().reshape({-1}).to(at::kLong);
-  auto const place = libtorch::places(tokens, vocabulary, of.ignore_index, {}, {});
-  auto const counts = place.lt(vocabulary);
-  auto const logs = at::log_softmax(predictions.detach().reshape({-1, vocabulary}), 1, type);
-  auto const log = logs.gather(1, tokens.masked_fill(counts.logical_not(), 0).unsqueeze(1)).squeeze(1);
-  return at::stack({at::where(counts, -log, at::zeros_like(log)).sum(at::kDouble), counts.sum(at::kDouble),
-                    place.eq(vocabulary + libtorch::no_class).sum(at::kDouble)});
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(AUROC const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::rows_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.logits);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(AveragePrecision const& of, at::Tensor const& predictions,
-                                     at::Tensor const& target) {
-  return libtorch::rows_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.logits);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(BinnedAUROC const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::bins_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.num_classes,
-                           of.thresholds, of.logits);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(BinnedAveragePrecision const& of, at::Tensor const& predictions,
-                                     at::Tensor const& target) {
-  return libtorch::bins_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.num_classes,
-                           of.thresholds, of.logits);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(MeanSquaredError const& of, at::Tensor const& predictions,
-                                     at::Tensor const& target) {
-  return libtorch::sum_and_count(libtorch::differences(predictions, target, of.name()).square());
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(MeanAbsoluteError const& of, at::Tensor const& predictions,
-                                     at::Tensor const& target) {
-  return libtorch::sum_and_count(libtorch::differences(predictions, target, of.name()).abs());
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(R2 const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  auto const errors = libtorch::differences(predictions, target, of.name());
-  if (target.dim() < 1 || target.dim() > 2 || (target.dim() == 2 ? target.size(1) : 1) != of.outputs)
-    libtorch::refuse_shapes(predictions, target, of.name(),
-                            "give [batch, " + std::to_string(of.outputs) + "]" +
-                                (of.outputs == 1 ? " or [batch]" : "") + ", or say .outputs");
-  auto const targets = target.detach().to(at::kDouble).reshape({-1, of.outputs});
-  auto const samples = libtorch::number_beside(targets, static_cast<double>(targets.size(0))).expand({of.outputs});
-  auto const mean = targets.mean(0);
-  return at::cat({samples, mean, (targets - mean).square().sum(0),
-                  errors.to(at::kDouble).square().reshape({-1, of.outputs}).sum(0)});
-}
-
-}  // namespace fulgurite::metric
-
-namespace fulgurite::libtorch {
-
 FULGURITE_BULK_BODY void MetricScope::refuse_recording() {
   if (c10::impl::tls_is_dispatch_key_included(recording_key))
     throw Error("fulgurite.metric.captured",
@@ -463,3 +365,97 @@ void KeptWindow::state(auto& archive) {
 FULGURITE_STATE(KeptWindow)
 
 }  // namespace fulgurite::libtorch
+
+namespace fulgurite::metric {
+
+FULGURITE_BULK_BODY at::Tensor tally(Accuracy const& of, at::Tensor const& predictions, at::Tensor const& target) {
+  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(Precision const& of, at::Tensor const& predictions, at::Tensor const& target) {
+  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(Recall const& of, at::Tensor const& predictions, at::Tensor const& target) {
+  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(F1 const& of, at::Tensor const& predictions, at::Tensor const& target) {
+  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(ConfusionMatrix const& of, at::Tensor const& predictions,
+                                     at::Tensor const& target) {
+  auto const classes = of.num_classes;
+  auto const [label, predicted] = libtorch::judge(of, predictions, target);
+  auto const pairs = classes * classes;
+  auto const counts =
+      libtorch::occurrences(at::where(label.lt(classes), label * classes + predicted, label + (pairs - classes)),
+                            pairs + libtorch::places_behind);
+  return at::cat({counts.slice(0, 0, pairs + libtorch::no_class + 1), counts.slice(0, pairs + libtorch::not_a_number)});
+}
+
+/// Returns [negative log likelihoods, tokens, labels that are not in the vocabulary].
+FULGURITE_BULK_BODY at::Tensor tally(Perplexity const& of, at::Tensor const& predictions, at::Tensor const& target) {
+  libtorch::require_labels(predictions, target, of.name());
+  if (predictions.dim() != target.dim() + 1 ||
+      predictions.sizes().slice(0, predictions.sizes().size() - 1) != target.sizes() ||
+      !at::isFloatingType(predictions.scalar_type()))
+    libtorch::refuse_shapes(predictions, target, of.name(),
+                            "give logits [..., vocabulary] of tokens [...]; transpose(1, 2) brings the vocabulary to "
+                            "the end");
+  auto const vocabulary = predictions.size(-1);
+  auto const type = predictions.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  auto const tokens = target.detach().reshape({-1}).to(at::kLong);
+  auto const place = libtorch::places(tokens, vocabulary, of.ignore_index, {}, {});
+  auto const counts = place.lt(vocabulary);
+  auto const logs = at::log_softmax(predictions.detach().reshape({-1, vocabulary}), 1, type);
+  auto const log = logs.gather(1, tokens.masked_fill(counts.logical_not(), 0).unsqueeze(1)).squeeze(1);
+  return at::stack({at::where(counts, -log, at::zeros_like(log)).sum(at::kDouble), counts.sum(at::kDouble),
+                    place.eq(vocabulary + libtorch::no_class).sum(at::kDouble)});
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(AUROC const& of, at::Tensor const& predictions, at::Tensor const& target) {
+  return libtorch::rows_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.logits);
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(AveragePrecision const& of, at::Tensor const& predictions,
+                                     at::Tensor const& target) {
+  return libtorch::rows_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.logits);
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(BinnedAUROC const& of, at::Tensor const& predictions, at::Tensor const& target) {
+  return libtorch::bins_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.num_classes,
+                           of.thresholds, of.logits);
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(BinnedAveragePrecision const& of, at::Tensor const& predictions,
+                                     at::Tensor const& target) {
+  return libtorch::bins_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.num_classes,
+                           of.thresholds, of.logits);
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(MeanSquaredError const& of, at::Tensor const& predictions,
+                                     at::Tensor const& target) {
+  return libtorch::sum_and_count(libtorch::differences(predictions, target, of.name()).square());
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(MeanAbsoluteError const& of, at::Tensor const& predictions,
+                                     at::Tensor const& target) {
+  return libtorch::sum_and_count(libtorch::differences(predictions, target, of.name()).abs());
+}
+
+FULGURITE_BULK_BODY at::Tensor tally(R2 const& of, at::Tensor const& predictions, at::Tensor const& target) {
+  auto const errors = libtorch::differences(predictions, target, of.name());
+  if (target.dim() < 1 || target.dim() > 2 || (target.dim() == 2 ? target.size(1) : 1) != of.outputs)
+    libtorch::refuse_shapes(predictions, target, of.name(),
+                            "give [batch, " + std::to_string(of.outputs) + "]" +
+                                (of.outputs == 1 ? " or [batch]" : "") + ", or say .outputs");
+  auto const targets = target.detach().to(at::kDouble).reshape({-1, of.outputs});
+  auto const samples = libtorch::number_beside(targets, static_cast<double>(targets.size(0))).expand({of.outputs});
+  auto const mean = targets.mean(0);
+  return at::cat({samples, mean, (targets - mean).square().sum(0),
+                  errors.to(at::kDouble).square().reshape({-1, of.outputs}).sum(0)});
+}
+
+}  // namespace fulgurite::metric

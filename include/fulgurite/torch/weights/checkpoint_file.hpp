@@ -165,13 +165,6 @@ class RunFile {
   ArchiveNode tree_;
 };
 
-}  // namespace libtorch
-}  // namespace fulgurite
-
-namespace fulgurite {
-
-namespace libtorch {
-
 /// Writes the weights and, by `state(archive)`, the rest of the run's state: to a file, or to memory.
 void save(std::filesystem::path const& path, torch::nn::Module const* model, FunctionRef<void(StateSaver&)> state,
           std::span<Hyperparameter const> hyperparameters);
