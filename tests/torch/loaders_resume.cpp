@@ -1,12 +1,16 @@
 // A loader that was stopped inside an epoch yields the batches that were left, no more and no fewer.
 #include "fixtures.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/data/loader.hpp>
+#include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/stack.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
@@ -128,4 +132,93 @@ TEST_CASE("the loaders of modules go on inside an epoch", "[resume][data]") {
   // Digits are drawn from the seed, so a program that goes on has the same one.
   check_every_stop([](std::uint64_t) { return digits({.train = 20, .validation = 4, .batch_size = 6, .seed = 5}); },
                    its_own);
+}
+
+namespace {
+/// Fails at a step, if asked to.
+struct Failing : torch::nn::LinearImpl {
+  Failing() : LinearImpl(2, 1) {
+    torch::NoGradGuard const no_graph;
+    weight.fill_(0.5);
+    bias.fill_(0);
+  }
+  long steps = 0, fails_at = -1;
+  Seen seen{};
+  auto training_step(Batch const& batch) {
+    if (steps++ == fails_at) throw fulgurite::Error("fulgurite.test.step", "a step failed");
+    seen.push_back(batch.data.clone());
+    return forward(batch.data).square().mean();
+  }
+  auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.01); }
+};
+auto trainer_of(int epochs) {
+  using namespace fulgurite;
+  return make_trainer<Failing>(TrainerOptions{.max_epochs = epochs}, SingleDevice{cpu}, Float32{}, Automatic{},
+                               NoDefaults{});
+}
+/// A file that is there while this lives.
+struct File {
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("loaders_resume_" + std::to_string(::getpid()) + ".safetensors");
+  ~File() { std::filesystem::remove(path); }
+};
+auto in_threes(long batch_size = 3, std::uint64_t seed = 4) {
+  return TensorLoader{eleven(), torch::zeros({11}), {.batch_size = batch_size, .shuffle = true, .seed = seed}};
+}
+}  // namespace
+
+TEST_CASE("a fit that failed inside of an epoch begins it again, from a snapshot and from a file", "[resume][data]") {
+  File const file;
+  Failing whole;
+  auto all = in_threes();
+  trainer_of(3).fit(whole, all);
+  REQUIRE(whole.seen.size() == 12);
+  for (bool const by_file : {false, true}) {
+    Failing net;
+    net.fails_at = 6;
+    auto loader = in_threes();
+    auto trainer = trainer_of(3);
+    CHECK_THROWS_AS(trainer.fit(net, loader), fulgurite::Error);
+    net.seen.clear();
+    if (by_file) {
+      trainer.save_checkpoint(file.path);
+      trainer.fit(net, loader, fulgurite::CkptPath{file.path});
+    } else {
+      trainer.fit(net, loader, snapshot(trainer));
+    }
+    CHECK(trainer.progress().epoch == 3);
+    REQUIRE(net.seen.size() == 8);
+    for (std::size_t i = 0; i != 8; ++i) CHECK(same_bits(net.seen[i], whole.seen[4 + i]));
+  }
+}
+
+TEST_CASE("a run that stopped between two epochs goes on with another batch size and seed", "[resume][data]") {
+  File const file;
+  Failing net;
+  auto loader = in_threes();
+  auto trainer = trainer_of(1);
+  trainer.fit(net, loader);
+  trainer.save_checkpoint(file.path);
+  net.seen.clear();
+  auto other = in_threes(5, 7);
+  trainer_of(2).fit(net, other, fulgurite::CkptPath{file.path});
+  CHECK(net.seen.size() == 3);
+}
+
+TEST_CASE("a fit goes on from a snapshot as often as wanted, wherever its loader was left", "[resume][data]") {
+  using namespace fulgurite;
+  Failing net;
+  auto loader = in_threes();
+  TrainerOptions options{.max_epochs = 1, .limit_train_batches = Batches{2}};
+  auto trainer = make_trainer<Failing>(options, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
+  trainer.fit(net, loader);
+  auto const before = snapshot(trainer);
+  options.max_epochs = 2;
+  trainer.set_options(options);
+  net.seen.clear();
+  trainer.fit(net, loader, before);
+  REQUIRE(net.seen.size() == 2);
+  trainer.fit(net, loader, before);
+  REQUIRE(net.seen.size() == 4);
+  for (std::size_t i = 0; i != 2; ++i) CHECK(same_bits(net.seen[i], net.seen[2 + i]));
 }

@@ -122,6 +122,21 @@ TEST_CASE("a file that does not fit names all that differs, and changes nothing"
   std::filesystem::remove(file());
 }
 
+TEST_CASE("weights of another floating type: the error names what converts them, and nothing is never all",
+          "[weights]") {
+  torch::nn::Linear source(3, 2), target(3, 2);
+  target->to(torch::kDouble);
+  save(*source);
+  using Catch::Matchers::ContainsSubstring;
+  CHECK_THAT(refusal(*target), ContainsSubstring("{.convert = true}"));
+  auto const load = [&](fulgurite::WeightOptions const& options) {
+    return fulgurite::libtorch::load_weights(target.get(), fulgurite::SafetensorsFile(file()), options);
+  };
+  CHECK_THROWS_WITH(load({.strict = false}), ContainsSubstring("{.convert = true}"));
+  CHECK(load({.convert = true}).loaded.size() == 2);
+  CHECK(torch::equal(target->weight, source->weight.to(torch::kDouble)));
+}
+
 TEST_CASE("an element type that a file cannot hold is refused by name", "[weights]") {
   struct Complex : torch::nn::Module {
     torch::Tensor z = register_parameter("z", torch::ones({1}, torch::kComplexFloat));

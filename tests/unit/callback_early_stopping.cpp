@@ -51,6 +51,16 @@ TEST_CASE("early stopping: the reason, the epoch, the sentence") {
   CHECK(through.message.empty());
 }
 
+TEST_CASE("early stopping: a limit inside the first epoch comes before the validation that logs the metric") {
+  Scripted model;
+  auto options = quick(5);
+  options.max_steps = 3;
+  auto trainer = fitted(model, options, 5, EarlyStopping{Scripted::vl});
+  CHECK(trainer.progress().global_step == 3);
+  options.max_steps = 5;
+  CHECK_THROWS_AS(fitted(model, options, 5, EarlyStopping{Scripted::missing}), Error);
+}
+
 TEST_CASE("early stopping: not checking for finite values, NaN counts as no improvement") {
   CHECK(run({3, nan_value, nan_value, nan_value}, {.patience = 3, .check_finite = false}).reason ==
         StopReason::patience);

@@ -1,4 +1,7 @@
+#include <optional>
+
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/loader.hpp>
@@ -115,4 +118,31 @@ TEST_CASE("within an epoch the kind of order, and which samples a split has, sta
   };
   CHECK(refused(part({5, 1, 3}), part({5, 3, 1}), 1) == "fulgurite.data.resume");
   CHECK(refused(part({5, 1, 3}), part({5, 1, 3}), 1) == "nothing was thrown");
+}
+
+namespace {
+/// 0, 1, 2.
+struct Three : Batches<Three, int> {
+  int at = 0;
+  void start(long, long first) { at = static_cast<int>(first); }
+  bool next(std::optional<int>& batch) {
+    if (at == 3) return false;
+    batch = at++;
+    return true;
+  }
+  std::size_t size() const { return 3; }
+};
+}  // namespace
+
+TEST_CASE("a loop does not go on with a loader that another loop has begun to read") {
+  using Catch::Matchers::StartsWith;
+  Three loader;
+  auto one = loader.begin();
+  CHECK(*++one == 1);
+  auto other = loader.begin();
+  auto const refused = StartsWith("[fulgurite.data.two_passes]");
+  CHECK_THROWS_WITH(*one, refused);
+  CHECK_THROWS_WITH(++one, refused);
+  CHECK_THROWS_WITH(one == loader.end(), refused);
+  CHECK(*++other == 1);
 }

@@ -28,7 +28,10 @@ FULGURITE_BODY void Stopper::on_train_start(Context& ctx) {
 }
 
 FULGURITE_BODY void Stopper::on_train_epoch_end(Context& ctx) {
-  if (watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx)) check(ctx);
+  if (!watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx)) return;
+  // A limit has ended this epoch before its validation.
+  if (!ctx.is_last_batch() && !ctx.watched_value(metric_).value) return;
+  check(ctx);
 }
 
 FULGURITE_BODY void Stopper::on_validation_end(Context& ctx) {

@@ -69,6 +69,9 @@ class Position {
   bool chosen_ = false;
 };
 
+/// Throws [fulgurite.data.two_passes]: a loop goes on with a loader that another loop has begun to read.
+[[noreturn]] void refuse_two_passes();
+
 /// Base of loaders. `struct Mine : Batches<Mine, MyBatch>` becomes a loader, an input range of batches, by two members:
 ///
 ///     void start(long epoch, long first);        // begin at batch `first` of `epoch`, abandoning any unfinished pass
@@ -80,8 +83,9 @@ class Position {
 /// loops may read it one batch ahead; see `BatchesStayValid`.
 ///
 /// Each `begin()` starts an epoch: the one given to `set_epoch`, otherwise the one after the last. It may be called at
-/// any time, also after leaving a loop early; older iterators are then invalid. A batch stays in memory until the
-/// second `++` after it was yielded, or until the next `begin()`. A loader may be moved between epochs.
+/// any time, also after leaving a loop early; older iterators then throw [fulgurite.data.two_passes]. A batch stays in
+/// memory until the second `++` after it was yielded, or until the next `begin()`. A loader may be moved between
+/// epochs.
 template <class Derived, class B>
 class Batches {
  public:
@@ -97,20 +101,26 @@ class Batches {
         std::input_iterator_tag;  // all five types, since range-v3's counted views use std::iterator_traits
 
     Iterator() = default;
-    explicit Iterator(Batches* loader) : loader_(loader) {}
+    explicit Iterator(Batches* loader) : loader_(loader), pass_(loader->passes_) {}
 
-    B& operator*() const { return *loader_->slots_[loader_->current_]; }
+    B& operator*() const { return *pass().slots_[loader_->current_]; }
     B* operator->() const { return &**this; }
     Iterator& operator++() {
-      loader_->position_.advance();
+      pass().position_.advance();
       loader_->pull();
       return *this;
     }
     void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const { return loader_->ended_; }
+    bool operator==(std::default_sentinel_t) const { return pass().ended_; }
 
    private:
+    Batches& pass() const {
+      if (pass_ != loader_->passes_) refuse_two_passes();
+      return *loader_;
+    }
+
     Batches* loader_ = nullptr;
+    unsigned pass_ = 0;
   };
 
   Iterator begin();
@@ -146,6 +156,7 @@ class Batches {
 
   std::optional<B> slots_[2];  // the current batch and the one before it
   unsigned current_ = 0;
+  unsigned passes_ = 0;
   bool ended_ = true;
   bool repeats_ = false;
   Position position_;
@@ -153,6 +164,7 @@ class Batches {
 
 template <class Derived, class B>
 typename Batches<Derived, B>::Iterator Batches<Derived, B>::begin() {
+  ++passes_;
   ended_ = true;  // stays true if one of the following calls throws
   slots_[0].reset();
   slots_[1].reset();

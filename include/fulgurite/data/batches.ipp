@@ -59,6 +59,12 @@ FULGURITE_BULK_BODY void Position::loaded(Layout const& saved, Layout const& now
                     ": resume with the same data and options, or from a checkpoint written between epochs");
 }
 
+FULGURITE_BULK_BODY void refuse_two_passes() {
+  throw Error("fulgurite.data.two_passes",
+              "a loader is read by one loop at a time, and another one has begun to read this one: a second fit, the "
+              "validation inside of an epoch, or a loop of the program. Give each a loader of its own");
+}
+
 FULGURITE_BULK_BODY std::string Position::said(Layout const& layout) {
   return std::to_string(layout.samples) + " samples in batches of " + std::to_string(layout.batch_size);
 }

@@ -536,8 +536,7 @@ class BatchPass {
  public:
   using Iterator = decltype(std::begin(std::declval<Loader&>()));
 
-  BatchPass(Loader& loader, std::optional<long> limit) : BatchPass(std::begin(loader), loader, limit, 0) {}
-  /// A pass that continues at batch `first`, from the result of `begin_at`.
+  /// A pass that begins or continues at batch `first`, from the result of `begin_at`.
   BatchPass(Iterator at, Loader& loader, std::optional<long> limit, long first)
       : it_(std::move(at)),
         stop_(std::end(loader)),

@@ -384,8 +384,9 @@ class OpenFit : Pinned {
     auto& loader = source_.train();
     if constexpr (ReportsWaiting<std::remove_cvref_t<decltype(loader)>>) advise_on_waiting(run, loader.waited());
     count_epoch(run);
-    // So that another number of ranks, which distributes the samples otherwise, can resume between two epochs.
-    if constexpr (shares<R> && Jumps<std::remove_reference_t<decltype(loader)>>)
+    // So that a file written now is one between two epochs for the loader, too: it may be resumed with another seed,
+    // batch size or number of ranks.
+    if constexpr (Jumps<std::remove_reference_t<decltype(loader)>>)
       if (progress.cut_short < 0) notify_epoch(loader, progress.epoch);
     run.point = {.at = At::after_epoch, .left_early = left_early};
     write_requests(run, pack_, source_, run.point);
@@ -425,9 +426,6 @@ class OpenFit : Pinned {
     SafePoint point;
     resumed_->load_all([&] {
       point = run_.point;  // on_train_start may have requested a stop
-      using Loader = std::remove_reference_t<decltype(source_.train())>;
-      if constexpr (Jumps<Loader>)
-        if (point.at == At::after_epoch && point.began) source_.train().resume_at(0);
       if (point.at >= At::epoch_end || (run_.progress.batch == 0 && point.at == At::before_batch && !point.began))
         return;
       notify_epoch(source_.train(), run_.progress.epoch);

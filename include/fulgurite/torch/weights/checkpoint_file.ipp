@@ -93,9 +93,10 @@ FULGURITE_BODY bool may_load(at::Tensor const& to, std::string_view dtype, std::
   return (type == to.scalar_type() || converts) && to.sizes().vec() == shape;
 }
 
-/// Throws the Error that lists everything that does not fit; `details` describes tensors that differ.
+/// Throws the Error that lists everything that does not fit; `details` describes tensors that differ, `by_type` is true
+/// if one of them does in its floating-point type alone.
 [[noreturn]] FULGURITE_BODY void refuse_weights(std::vector<FileWeight> const& file, WeightReport const& report,
-                                                std::string const& details,
+                                                std::string const& details, bool by_type,
                                                 std::set<std::string, std::less<>> const& names) {
   std::string problems;
   auto const say = [&](char const* what, std::string const& list) {
@@ -104,7 +105,9 @@ FULGURITE_BODY bool may_load(at::Tensor const& to, std::string_view dtype, std::
   say("missing in the file: ", listed(report.missing));
   say("unknown to the model: ", listed(report.unexpected));
   say("different: ", details);
-  auto const advice = report.loaded.empty() ? prefix_advice(file, names) : std::string();
+  std::string const advice = by_type                 ? "Numbers of another type are converted with {.convert = true}"
+                             : report.loaded.empty() ? prefix_advice(file, names)
+                                                     : "";
   throw Error("fulgurite.checkpoint.weights_mismatch",
               "these weights are not this model's; " + problems + ". " +
                   (advice.empty() ? "Load them into a model that is built exactly as the saved one, or what fits of "
@@ -133,6 +136,7 @@ FULGURITE_BODY WeightReport load_named_weights(torch::nn::Module const* model, s
   auto const entries = mapped_weights(file, options);
   WeightReport report;
   std::string details;
+  bool by_type = false;
   std::set<std::string, std::less<>> names;
   std::vector<std::pair<at::Tensor, FileWeight>> found;
   each_named_tensor(model, [&](std::string const& name, at::Tensor const& tensor) {
@@ -149,16 +153,17 @@ FULGURITE_BODY WeightReport load_named_weights(torch::nn::Module const* model, s
       return;
     }
     report.different.push_back(name);
+    by_type = by_type || may_load(tensor, entry.dtype, *entry.shape, {.convert = true});
     append_item(details, name + " (the file has " + std::string(entry.dtype) + " " + shape_text(*entry.shape) +
                              ", the model " + std::string(element_name(tensor.scalar_type(), name)) + " " +
                              shape_text(tensor.sizes()) + ")");
   });
   for (auto const& [name, entry] : entries)
     if (!names.contains(name)) report.unexpected.emplace_back(entry.name);
-  if (options.strict && !(report.missing.empty() && report.unexpected.empty() && report.different.empty()))
-    refuse_weights(file, report, details, names);
-  if (report.loaded.empty() && report.different.empty() && !names.empty())
-    refuse_no_name(file, entries.size(), names, options);
+  bool const fits = report.missing.empty() && report.unexpected.empty() && report.different.empty();
+  if ((options.strict && !fits) || (report.loaded.empty() && !report.different.empty()))
+    refuse_weights(file, report, details, by_type, names);
+  if (report.loaded.empty() && !names.empty()) refuse_no_name(file, entries.size(), names, options);
 
   std::vector<at::Tensor> hosts;
   for (auto const& [tensor, entry] : found) {
