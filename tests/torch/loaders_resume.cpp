@@ -209,7 +209,7 @@ TEST_CASE("a fit goes on from a snapshot as often as wanted, wherever its loader
   using namespace fulgurite;
   Failing net;
   auto loader = in_threes();
-  TrainerOptions options{.max_epochs = 1, .limit_train_batches = Batches{2}};
+  TrainerOptions options{.max_epochs = 1, .limit_train_batches = 2};
   auto trainer = make_trainer<Failing>(options, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(net, loader);
   auto const before = snapshot(trainer);
