@@ -170,6 +170,17 @@ TEST_CASE("a callback sets the rates of the fit at hand, from which its schedule
   }
 }
 
+TEST_CASE("a resumed fit puts the rate that was found into the model") {
+  Bowl searched, other;
+  auto trainer = toy::train<Bowl>(options(2), Automatic{}, LearningRateFinder<Bowl>{{.search = short_search()}});
+  trainer.fit(searched, toy::batches(4));
+  REQUIRE(searched.lr != other.lr);
+  auto later = toy::train<Bowl>(options(3), Automatic{}, LearningRateFinder<Bowl>{{.search = short_search()}});
+  later.fit(other, toy::batches(4), snapshot(trainer));
+  CHECK(other.lr == searched.lr);
+  CHECK_FALSE(later.callback<LearningRateFinder>().results().suggested);  // it did not search again
+}
+
 TEST_CASE("training with a rate that was found has the bits of training with that rate from the start") {
   Bowl searched, given;
   auto trainer = toy::train<Bowl>(options(3), Automatic{}, LearningRateFinder<Bowl>{{.search = short_search()}});

@@ -69,7 +69,7 @@ class Position {
   bool chosen_ = false;
 };
 
-/// Throws [fulgurite.data.two_passes]: a loop goes on with a loader that another loop has begun to read.
+/// Throws [fulgurite.data.two_passes]: a loop reads on in a loader that another loop has begun to read.
 [[noreturn]] void refuse_two_passes();
 
 /// Base of loaders. `struct Mine : Batches<Mine, MyBatch>` becomes a loader, an input range of batches, by two members:

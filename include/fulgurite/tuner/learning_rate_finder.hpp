@@ -303,12 +303,13 @@ struct LearningRateFinderOptions {
 /// warns and keeps the rates. It searches after all other callbacks were notified of `on_fit_start` or
 /// `on_train_epoch_start`; they are not notified of the trial steps.
 ///
-/// A fit that resumes from a file does not repeat a search that was done before. To search at other times, derive from
+/// A fit that resumes from a file does not repeat a search that was done before, and the model's member receives the
+/// rate that it found. To search at other times, derive from
 /// this class, hide its hooks, and call `lr_find(ctx)` from yours.
 template <class Model>
 class LearningRateFinder {
  public:
-  using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_epoch_start>;
+  using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start>;
   static constexpr Order order = Order::tuner;
   static constexpr bool searches = true, finds_rate = true, needs_automatic = true, needs_one_optimizer = true,
                         inert_in_dev_run = true;
@@ -331,6 +332,9 @@ class LearningRateFinder {
   void on_fit_start(auto& ctx) {
     if (!searched_) lr_find(ctx);
   }
+  void on_train_start(auto& ctx) {
+    if (searched_ && rate_) options_.search.update.set(ctx.model(), *rate_);
+  }
   void on_train_epoch_start(auto& ctx) {
     if (tune::is_milestone(ctx.current_epoch(), options_.milestones)) lr_find(ctx);
   }
@@ -338,7 +342,7 @@ class LearningRateFinder {
   /// The result of the last search; empty before.
   tune::FoundRate const& results() const { return found_; }
 
-  void state(auto& archive) { archive("searched", searched_).option("milestones", options_.milestones); }
+  void state(auto& archive) { archive("searched", searched_)("rate", rate_).option("milestones", options_.milestones); }
 
  protected:
   /// Requests a search at the next boundary between two epochs.
@@ -351,13 +355,15 @@ class LearningRateFinder {
       if (!found_.suggested) return;
       auto& rates = rehearser.rates();
       rates.begin_from(tune::in_ratio(rates.initial(), *found_.suggested));
-      options_.search.update.set(rehearser.context().model(), *found_.suggested);
+      rate_ = *found_.suggested;
+      options_.search.update.set(rehearser.context().model(), *rate_);
     });
   }
 
  private:
   LearningRateFinderOptions<Model> options_;
   tune::FoundRate found_{};
+  std::optional<double> rate_{};  ///< that of the last search that found one
   bool searched_ = false;
 };
 
