@@ -148,12 +148,39 @@ TEST_CASE("square roots have LibTorch's bits, whichever kernel of MKL it takes",
     roots(static_cast<int>(of.numel()), of.data_ptr<float>(), found.data_ptr<float>());
     CHECK(fixtures::same_bits(found, of.sqrt()));
   };
-  if (__builtin_cpu_supports("avx512dq") && fulgurite::libtorch::libtorch_fuses() && at::hasMKL())
-    CHECK(fulgurite::libtorch::adam_in_one_loop({}, nullptr, nullptr, false, nullptr, nullptr, 0));
   if (auto const roots = fulgurite::libtorch::roots_of_libtorch<float>()) {
     check(numbers, roots);
-    check(numbers.masked_select(numbers >= 0x1p-90).slice(0, 0, 1 << 16), roots);  // each group within the usual range
+    auto const usual = numbers.masked_select((numbers >= 0x1p-90).logical_and(numbers <= 0x1p120));
+    check(usual.slice(0, 0, 1 << 16), roots);  // none that MKL is asked for
   }
+}
+
+TEST_CASE("Adam in one loop has the bits of Adam in blocks", "[optimizer]") {
+  constexpr std::int64_t count = 4096;
+  torch::manual_seed(7);
+  auto const number = [](Tensor const& tensor) { return tensor.data_ptr<float>(); };
+  auto gradient = torch::randn({count}) * torch::exp2(torch::randn({count}) * 20);
+  gradient.masked_fill_(torch::rand({count}) < 0.3, -0.0);
+  auto const check = [&](auto const& rule, bool apart) {
+    torch::manual_seed(8);
+    std::array<Tensor, 3> looped = {torch::randn({count}), torch::randn({count}),
+                                    torch::exp2(torch::randn({count}) * 15)};
+    looped[2].masked_fill_(torch::rand({count}) < 0.3, 0);
+    auto blocks = looped;
+    for (auto& one : blocks) one = one.clone();
+    std::array<float*, 3> const moments = {number(looped[1]), number(looped[2]), nullptr};
+    if (!rule.in_one_loop(number(looped[0]), number(gradient), apart, moments, count)) return;  // no AVX-512
+    fulgurite::libtorch::fused_blocks<float, 3>(rule, number(blocks[0]), number(gradient), apart,
+                                                {number(blocks[1]), number(blocks[2]), nullptr}, count);
+    for (std::size_t i = 0; i != 3; ++i) CHECK(fixtures::same_bits(looped[i], blocks[i]));
+  };
+  namespace ours = fulgurite::optim;
+  for (bool const apart : {false, true})
+    for (double const decay : {0.0, 0.1}) {
+      CAPTURE(apart, decay);
+      check(ours::rule::Adam<ours::AdamOptions, false>({.weight_decay = decay}, 6), apart);
+      check(ours::rule::Adam<ours::AdamWOptions, true>({.weight_decay = decay}, 6), apart);
+    }
 }
 #endif
 

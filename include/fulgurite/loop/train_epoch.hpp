@@ -652,7 +652,7 @@ class TrainEpoch {
     }
     pass_.reset();
     go_back(run, loader, wrong->reason);
-    pass_.emplace(loader, plan_.most());
+    pass_.emplace(std::begin(loader), loader, plan_.most(), 0);
     return pass_->template walk<One>(take, reads);
   }
   /// Rolls back to the state before wrong replays. From there all steps run as they are written.

@@ -643,7 +643,9 @@ FULGURITE_BULK_BODY std::string difference(std::vector<std::string> const& a, st
 }
 
 FULGURITE_BODY std::string Tapes::missing(at::Device device) {
-  return device.is_cpu() ? "" : "this program was built without CUDA or without the headers of its toolkit";
+  if (device.is_cpu()) return "";
+  return device.is_cuda() ? "this program was built without CUDA or without the headers of its toolkit"
+                          : "the model is on a device of which steps cannot be recorded: neither the CPU nor CUDA's";
 }
 
 }  // namespace fulgurite::libtorch::capture

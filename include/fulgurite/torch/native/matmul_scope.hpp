@@ -8,9 +8,7 @@
 #include <vector>
 
 #include <ATen/Context.h>
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
-#include <c10/core/DispatchKeySet.h>
 
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/policy/policies.hpp>

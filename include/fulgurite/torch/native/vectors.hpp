@@ -54,7 +54,8 @@ template <class Numbers, class T, class F, class... From>
 }
 
 /// f(to[i], from[i]...), which sets the first, for n numbers. `f` is called with vectors and, for the remainder, with
-/// single numbers, must compute the same for both, and is inlined; `to` may be one of the inputs.
+/// single numbers, must compute the same for both, and is inlined; `to` may be one of the inputs. It may not add to a
+/// product: in vectors that would be one fused operation.
 template <class T, class F, class... From>
 inline void each_number(std::int64_t n, F const& f, T* to, From const*... from) {
   auto i = in_widest_vectors<T, 32>(

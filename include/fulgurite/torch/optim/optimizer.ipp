@@ -353,18 +353,20 @@ FULGURITE_BODY void TorchGroups::add_group(torch::optim::Optimizer& optimizer, s
 
 // The steps of LibTorch's own optimizers by the rules of ours.
 
-inline void set(auto& ours, auto const& theirs) { ours = theirs; }
-inline void set(std::array<double, 2>& ours, std::tuple<double, double> const& theirs) {
-  std::tie(ours[0], ours[1]) = theirs;
-}
 /// The options of a group as those of a rule, which have the same names.
 template <class Options>
 Options options_of_rule(auto const& given) {
   Options ours;
+  auto const set = [](auto& option, auto const& value) {
+    if constexpr (requires { option = value; }) option = value;
+    else std::tie(option[0], option[1]) = value;  // the betas
+  };
 #define FULGURITE_ROW(name)                                                                                            \
   if constexpr (requires { ours.name; }) set(ours.name, given.name());
   FULGURITE_OPTIONS(FULGURITE_ROW)
 #undef FULGURITE_ROW
+#undef FULGURITE_OPTIONS
+#undef FULGURITE_FIELDS
   return ours;
 }
 

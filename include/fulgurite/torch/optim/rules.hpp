@@ -243,14 +243,16 @@ bool libtorch_fuses();
 
 /// The numbers of one step of Adam or AdamW, rounded as LibTorch's kernels round them.
 struct AdamNumbers {
+  enum class Decay : std::uint8_t { none, of_gradient, decoupled };
+
   float beta1, rest1, beta2, rest2;  ///< the decays, and 1 minus each
   float divisor, eps, rate;          ///< parameter += rate * mean / (root / divisor + eps)
-  enum class Decay : std::uint8_t { none, of_gradient, decoupled } decays;
-  float
-      decay;  ///< of_gradient: this share of a parameter is added to its gradient; decoupled: it is multiplied by this
+  Decay kind;                        ///< of the weights
+  /// of_gradient: this share of a parameter is added to its gradient. decoupled: each parameter is multiplied by it.
+  float decay;
 };
-/// Adam without amsgrad in one loop over floats, a multiple of 16: in less than half of the time of the blocks. False,
-/// and nothing is done, on processors without AVX-512, or if the bits of LibTorch's square roots are not known.
+/// Adam without amsgrad in one loop over floats, a multiple of 16, in place of a loop for each operation of a block.
+/// False, and nothing is done, on processors without AVX-512, or if the bits of LibTorch's square roots are not known.
 bool adam_in_one_loop(AdamNumbers const& by, float* parameters, float const* gradients, bool apart, float* mean,
                       float* square, std::size_t size);
 
@@ -353,9 +355,9 @@ struct Adam {
                                        .divisor = rounded(std::sqrt(correction2_)),
                                        .eps = rounded(o_.eps),
                                        .rate = rounded(-(o_.lr / correction1_)),
-                                       .decays = o_.weight_decay == 0 ? Decay::none
-                                                 : Decoupled          ? Decay::decoupled
-                                                                      : Decay::of_gradient,
+                                       .kind = o_.weight_decay == 0 ? Decay::none
+                                               : Decoupled          ? Decay::decoupled
+                                                                    : Decay::of_gradient,
                                        .decay = rounded(Decoupled ? kept_ : o_.weight_decay)},
                                       p, g, apart, moments[0], moments[1], size);
   }

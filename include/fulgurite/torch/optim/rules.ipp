@@ -37,8 +37,8 @@ template <class T>
 bool as_libtorch(Roots<T> roots) {
   auto const type = c10::CppTypeToScalarType<T>::value;
   auto const exponents = at::linspace(std::numeric_limits<T>::min_exponent - std::numeric_limits<T>::digits,
-                                      std::numeric_limits<T>::max_exponent, 4080, type);
-  auto numbers = at::exp2(exponents).mul_(at::linspace(1, 1.9, 4080, type));
+                                      std::numeric_limits<T>::max_exponent, 16368, type);
+  auto numbers = at::exp2(exponents).mul_(at::linspace(1, 1.9, 16368, type));
   T const odd[] = {0,
                    T(-0.0),
                    -1,
@@ -84,9 +84,8 @@ Roots<T> roots_of_mkl() {
 
 /// The kernels of MKL whose operations are these.
 enum class MklKernel : std::uint8_t {
-  sse,      ///< on AMD's processors: an estimate, a step that doubles its bits, and a correction; no fused operation
-  nearest,  ///< on Intel's without AVX-512: the nearest float; smaller ones than `least_root_of` are left to MKL
-  avx512,   ///< on Intel's with AVX-512: a better estimate, and a correction
+  sse,     ///< on AMD's processors: an estimate, a step that doubles its bits, and a correction; no fused operation
+  avx512,  ///< on Intel's with AVX-512: a better estimate, and a correction
   other
 };
 
@@ -100,11 +99,15 @@ inline constexpr float scale_before = 0x1p78F, scale_after = 0x1p-39F;
 #define FULGURITE_AVX2 gnu::target("avx2,fma")
 #define FULGURITE_AVX512 gnu::target("avx512f,avx512dq,avx2,fma")
 
-template <MklKernel kernel>
-[[FULGURITE_AVX2, gnu::always_inline]] inline __m256 root(__m256 x) {
-  if constexpr (kernel == MklKernel::nearest) return _mm256_sqrt_ps(x);
+/// Where x is 0 or -0. By its bits, since denormal numbers may be equal to 0 (at::set_flush_denormal).
+[[FULGURITE_AVX2, gnu::always_inline]] inline __m256 zeros_of(__m256 x) {
+  auto const without_sign = _mm256_slli_epi32(_mm256_castps_si256(x), 1);
+  return _mm256_castsi256_ps(_mm256_cmpeq_epi32(without_sign, _mm256_setzero_si256()));
+}
+[[FULGURITE_AVX2, gnu::always_inline]] inline __m256 root_as_sse(__m256 x) {
   auto const half = _mm256_set1_ps(0.5F), estimate = _mm256_rsqrt_ps(x);
   auto root = _mm256_mul_ps(x, estimate), halved = _mm256_mul_ps(estimate, half), product = _mm256_mul_ps(root, halved);
+  FULGURITE_ROUNDED(root);
   FULGURITE_ROUNDED(product);
   auto const error = _mm256_sub_ps(half, product);
   auto of_root = _mm256_mul_ps(root, error), of_halved = _mm256_mul_ps(halved, error);
@@ -115,40 +118,41 @@ template <MklKernel kernel>
   FULGURITE_ROUNDED(square);
   auto correction = _mm256_mul_ps(_mm256_sub_ps(x, square), halved);
   FULGURITE_ROUNDED(correction);
-  return _mm256_blendv_ps(_mm256_add_ps(correction, root), x, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_EQ_OQ));
+  return _mm256_blendv_ps(_mm256_add_ps(correction, root), x, zeros_of(x));
 }
 /// True if all are zeros or in the range.
 [[FULGURITE_AVX2, gnu::always_inline]] inline bool are_in_range(__m256 x, float least) {
   auto const fits = _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps(least), _CMP_GE_OQ),
                                   _mm256_cmp_ps(x, _mm256_set1_ps(greatest_root_of), _CMP_LE_OQ));
-  return _mm256_movemask_ps(_mm256_or_ps(fits, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_EQ_OQ))) == 255;
+  return _mm256_movemask_ps(_mm256_or_ps(fits, zeros_of(x))) == 255;
 }
 
+[[FULGURITE_AVX512, gnu::always_inline]] inline __mmask16 zeros_of(__m512 x) {
+  return _mm512_testn_epi32_mask(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
+}
 template <MklKernel kernel>
 [[FULGURITE_AVX512, gnu::always_inline]] inline __m512 root(__m512 x) {
   if constexpr (kernel != MklKernel::avx512) {
-    auto const low = root<kernel>(__m256(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)));
-    auto const high = root<kernel>(__m256(__builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)));
+    auto const low = root_as_sse(__m256(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7)));
+    auto const high = root_as_sse(__m256(__builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)));
     return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   }
   auto const estimate = _mm512_maskz_rsqrt14_ps(0xffff, x), root = _mm512_mul_ps(x, estimate);
   auto const halved = _mm512_mul_ps(estimate, _mm512_set1_ps(0.5F));
-  return _mm512_mask_mov_ps(_mm512_fmadd_ps(_mm512_fnmadd_ps(root, root, x), halved, root),
-                            _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_EQ_OQ), x);
+  return _mm512_mask_mov_ps(_mm512_fmadd_ps(_mm512_fnmadd_ps(root, root, x), halved, root), zeros_of(x), x);
 }
 [[FULGURITE_AVX512, gnu::always_inline]] inline bool are_in_range(__m512 x, float least) {
   auto const fits = _mm512_cmp_ps_mask(x, _mm512_set1_ps(least), _CMP_GE_OQ) &
                     _mm512_cmp_ps_mask(x, _mm512_set1_ps(greatest_root_of), _CMP_LE_OQ);
-  return (fits | _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_EQ_OQ)) == 0xffff;
+  return (fits | zeros_of(x)) == 0xffff;
 }
 
 /// The roots of eight or sixteen numbers of which some are out of the range.
-template <MklKernel kernel>
-[[FULGURITE_AVX2, gnu::noinline]] __m256 rare_root(__m256 x) {
-  if (kernel != MklKernel::nearest && are_in_range(x, least_scaled)) {
+[[FULGURITE_AVX2, gnu::noinline]] inline __m256 rare_root_as_sse(__m256 x) {
+  if (are_in_range(x, least_scaled)) {
     auto const small = _mm256_cmp_ps(x, _mm256_set1_ps(least_root_of), _CMP_LT_OQ);
     auto const one = _mm256_set1_ps(1);
-    auto const roots = root<kernel>(_mm256_mul_ps(x, _mm256_blendv_ps(one, _mm256_set1_ps(scale_before), small)));
+    auto const roots = root_as_sse(_mm256_mul_ps(x, _mm256_blendv_ps(one, _mm256_set1_ps(scale_before), small)));
     return _mm256_mul_ps(roots, _mm256_blendv_ps(one, _mm256_set1_ps(scale_after), small));
   }
   fulgurite_vms_sqrt(8, reinterpret_cast<float const*>(&x), reinterpret_cast<float*>(&x), mkl_mode);
@@ -165,16 +169,15 @@ template <MklKernel kernel>
   return x;
 }
 
-template <MklKernel kernel>
-[[FULGURITE_AVX2]] void roots_256(int n, float const* from, float* to) {
-  for (int i = 0; i != n; i += 8) {
+[[FULGURITE_AVX2]] inline void roots_as_sse(int n, float const* from, float* to) {
+  for (int i = 0; i < n; i += 8) {
     auto const x = _mm256_loadu_ps(from + i);
-    _mm256_storeu_ps(to + i, are_in_range(x, least_root_of) ? root<kernel>(x) : rare_root<kernel>(x));
+    _mm256_storeu_ps(to + i, are_in_range(x, least_root_of) ? root_as_sse(x) : rare_root_as_sse(x));
   }
 }
 template <MklKernel kernel>
 [[FULGURITE_AVX512]] void roots_512(int n, float const* from, float* to) {
-  for (int i = 0; i != n; i += 16) {
+  for (int i = 0; i < n; i += 16) {
     auto const x = _mm512_loadu_ps(from + i);
     _mm512_storeu_ps(to + i, are_in_range(x, least_root_of) ? root<kernel>(x) : rare_root<kernel>(x));
   }
@@ -186,11 +189,11 @@ template <MklKernel kernel>
   auto const beta1 = _mm512_set1_ps(by.beta1), rest1 = _mm512_set1_ps(by.rest1), beta2 = _mm512_set1_ps(by.beta2),
              rest2 = _mm512_set1_ps(by.rest2), divisor = _mm512_set1_ps(by.divisor), eps = _mm512_set1_ps(by.eps),
              rate = _mm512_set1_ps(by.rate), decay = _mm512_set1_ps(by.decay), zero = _mm512_setzero_ps();
-  for (std::size_t i = 0; i != size; i += 16) {
+  for (std::size_t i = 0; i < size; i += 16) {
     auto p = _mm512_loadu_ps(parameters + i), g = _mm512_loadu_ps(gradients + i);
     if (apart) g = _mm512_add_ps(g, zero);  // -0 becomes 0
-    if (by.decays == AdamNumbers::Decay::of_gradient) g = _mm512_fmadd_ps(p, decay, g);
-    if (by.decays == AdamNumbers::Decay::decoupled) {
+    if (by.kind == AdamNumbers::Decay::of_gradient) g = _mm512_fmadd_ps(p, decay, g);
+    if (by.kind == AdamNumbers::Decay::decoupled) {
       p = _mm512_mul_ps(p, decay);
       FULGURITE_ROUNDED(p);
     }
@@ -218,9 +221,8 @@ FULGURITE_BULK_BODY MklKernel mkl_kernel() {
   static MklKernel const found = [] {
     using enum MklKernel;
     if (fulgurite_vms_sqrt == nullptr || !libtorch_fuses()) return other;
-    if (as_libtorch<float>(roots_256<sse>)) return sse;
-    if (__builtin_cpu_supports("avx512dq") && as_libtorch<float>(roots_512<avx512>)) return avx512;
-    return as_libtorch<float>(roots_256<nearest>) ? nearest : other;
+    if (as_libtorch<float>(roots_as_sse)) return sse;
+    return __builtin_cpu_supports("avx512dq") && as_libtorch<float>(roots_512<avx512>) ? avx512 : other;
   }();
   return found;
 }
@@ -229,7 +231,7 @@ FULGURITE_BULK_BODY bool adam_in_one_loop(AdamNumbers const& by, float* paramete
                                           float* mean, float* square, std::size_t size) {
   auto const kernel = mkl_kernel();
   static bool const wide = __builtin_cpu_supports("avx512dq");
-  if (!wide || (kernel != MklKernel::sse && kernel != MklKernel::avx512)) return false;
+  if (!wide || kernel == MklKernel::other) return false;
   (kernel == MklKernel::sse ? adam_512<MklKernel::sse> : adam_512<MklKernel::avx512>)(by, parameters, gradients, apart,
                                                                                       mean, square, size);
   return true;
@@ -241,9 +243,8 @@ Roots<T> roots_of_libtorch() {
   static Roots<T> const found = []() -> Roots<T> {
 #if defined(__x86_64__)
     if constexpr (std::same_as<T, float>) {
-      if (mkl_kernel() == MklKernel::sse) return roots_256<MklKernel::sse>;
+      if (mkl_kernel() == MklKernel::sse) return roots_as_sse;
       if (mkl_kernel() == MklKernel::avx512) return roots_512<MklKernel::avx512>;
-      if (mkl_kernel() == MklKernel::nearest) return roots_256<MklKernel::nearest>;
     }
 #endif
     auto const mkl = roots_of_mkl<T>();
