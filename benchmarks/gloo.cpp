@@ -14,7 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include <fulgurite/data/combined.hpp>
+#include <fulgurite/distributed/connection.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
 

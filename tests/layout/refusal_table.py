@@ -28,7 +28,7 @@ TOKEN = re.compile(
     r'|"((?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\\n]|\\.)+\''  # literals
     r'|[(){},]|(?:[^\s"\'(){},/]|/(?![/*]))+', re.S)
 # Helpers that complete a sentence. Their calls stand in the same header, or in those above it that name no identifier.
-SAYS_LATER = ('refuse', 'fail')
+SAYS_LATER = ('refuse', 'refuse_name', 'fail')
 
 
 def one_literal(parts: str) -> str:

@@ -32,6 +32,16 @@ Ended run(std::vector<double> script, EarlyStoppingOptions how, TrainerOptions o
 static_assert(std::is_same_v<decltype(EarlyStopping{Scripted::vl, {.patience = 3}}), EarlyStopping<Metric<"vl">>>);
 static_assert(std::is_same_v<decltype(EarlyStopping{Scripted::vl.last()}), EarlyStopping<Last<Metric<"vl">>>>);
 
+// There are two views of a metric. Another one, or a type derived from a metric's, would be read as one of these.
+struct OwnView {
+  using metric = Metric<"vl">;
+  static constexpr std::string_view name() { return metric::name(); }
+};
+struct DerivedMetric : Metric<"vl"> {};
+static_assert(Watchable<Metric<"vl">> && Watchable<Last<Metric<"vl">>> && Watchable<OfLoader<Metric<"vl">>>);
+static_assert(!Watchable<OwnView> && !Watchable<DerivedMetric>);
+static_assert(!std::is_constructible_v<WatchedMetric, OwnView>);
+
 // A loader's name is a literal: a string that ends before the callback would leave it a view of nothing.
 template <class Name>
 concept NamesALoader = requires(Name const& name) { Scripted::vl.of(name); };

@@ -212,6 +212,20 @@ TEST_CASE("checkpoint: options that make no sense") {
         std::string::npos);
 }
 
+TEST_CASE("checkpoint: two rhythms on one metric, with a derived type for the second") {
+  struct Second : ModelCheckpoint<Metric<"vl">> {
+    using ModelCheckpoint<Metric<"vl">>::ModelCheckpoint;
+  };
+  auto const why = error_of([] { ModelCheckpoint{Scripted::vl, {.every_n_train_steps = 3, .every_n_epochs = 1}}; });
+  CHECK(why.ends_with("use two ModelCheckpoints for two rhythms, and derive a type for the second if both watch the "
+                      "same metric, or none"));
+  Folder const folder;
+  Scripted model{.script = {5, 4}};
+  fitted(model, quick(2), 3, ModelCheckpoint{Scripted::vl, {.dirpath = folder / "epochs", .save_top_k = -1}},
+         Second{Scripted::vl, {.dirpath = folder / "steps", .save_top_k = -1, .every_n_train_steps = 5}});
+  CHECK(folder.files() == Kept{"epochs/" + name(0, 3), "epochs/" + name(1, 6), "steps/" + name(1, 5)});
+}
+
 TEST_CASE("checkpoint: its state comes back; another folder keeps the best path alone") {
   Folder const folder;
   Scripted model{.script = {5, 3, 4}};

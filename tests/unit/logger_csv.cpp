@@ -70,6 +70,32 @@ TEST_CASE("csv: a row that was cut off does not swallow the next one") {
   CHECK(content(folder / "m.csv") == "a,step\n1,0\n2\n3,2\n");
 }
 
+TEST_CASE("csv: rows that are not rectangular stay so where rows are dropped") {
+  Folder const folder;
+  auto const path = folder / "m.csv";
+  auto const kept = [&](std::string const& text, long rows) {
+    put(path, text);
+    CsvTable table(path);
+    table.keep(rows);
+    CHECK(table.rows() == rows);
+    CHECK(CsvTable(path).rows() == rows);
+    return content(path);
+  };
+  CHECK(kept("a,b,c\n1,,2\n3\n4,,5,6,7\n8,9,9\n", 3) == "a,c\n1,2\n3\n4,5,6,7\n");
+  CHECK(kept("a,a\n1,2\n3,4\n", 1) == "a,a\n1,2\n");  // two columns of one name
+  CHECK(kept("\n1,2\n3,4\n", 1) == "\n1,2\n");        // a header without a name
+  CHECK(kept("a,b\n,\n3,4\n", 1) == "\n\n");          // a row without a value
+  CHECK(kept("a,b\n1,2\n", 0).empty());
+}
+
+TEST_CASE("csv: a new column does not lose the cells of rows that are not rectangular") {
+  Folder const folder;
+  put(folder / "m.csv", "b,b\n1,2\n3\n4,5,6\n");
+  CsvTable table(folder / "m.csv");
+  table.add({{"a", 7}});
+  CHECK(content(folder / "m.csv") == "a,b,b\n,1,2\n,3,\n,4,5,6\n7,,\n");
+}
+
 TEST_CASE("csv: every value reads back as it was") {
   Folder const folder;
   CsvTable table(folder / "m.csv");

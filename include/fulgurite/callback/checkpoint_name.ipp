@@ -39,12 +39,12 @@ FULGURITE_BODY Rhythm checked(ModelCheckpointOptions const& options, bool watche
     refuse("every_n_train_steps, every_n_epochs and train_time_interval are not negative");
   if ((rhythm.steps > 0) + (rhythm.epochs > 0) + time.has_value() > 1)
     refuse("give one of every_n_train_steps, every_n_epochs and train_time_interval: use two ModelCheckpoints for two "
-           "rhythms");
+           "rhythms, and derive a type for the second if both watch the same metric, or none");
   return rhythm;
 }
 
-[[noreturn]] FULGURITE_BODY void refuse(std::string const& why) {
-  throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
+[[noreturn]] FULGURITE_BODY void refuse_name(std::string const& why) {
+  throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's filename: " + why);
 }
 
 /// In an outline of a name: stands for the value of a field, which has no '/'.
@@ -71,12 +71,12 @@ FULGURITE_BODY Name::Format parsed(std::string_view text) {
   if (at != end && *at == '.') {
     int digits = -1;
     at = std::from_chars(at + 1, end, digits).ptr;
-    if (digits < 0 || digits > 40) refuse("'" + std::string(text) + "' has no number of digits, as in {x:.2f}");
+    if (digits < 0 || digits > 40) refuse_name("'" + std::string(text) + "' has no number of digits, as in {x:.2f}");
     format.digits = digits;
   }
   if (at != end && std::string_view("deEfFgG").find(*at) != std::string_view::npos) format.kind = *at++;
   if (at != end || format.width < 0 || format.width > 40 || (format.kind == 'd' && format.digits))
-    refuse("'" + std::string(text) + "' is not a format like 02d, .2f, .3e or g");
+    refuse_name("'" + std::string(text) + "' is not a format like 02d, .2f, .3e or g");
   return format;
 }
 
@@ -166,17 +166,17 @@ FULGURITE_BODY Name::Name(ModelCheckpointOptions const& options) : insert_names_
     if (open == std::string_view::npos) break;
     auto const close = pattern.find_first_of("{}", open + 1);
     bool const paired = pattern[open] == '{' && close != std::string_view::npos && pattern[close] == '}';
-    if (!paired) refuse("'" + std::string(pattern) + "': braces come in pairs");
+    if (!paired) refuse_name("'" + std::string(pattern) + "': braces come in pairs");
     auto const field = pattern.substr(open + 1, close - open - 1);
     auto const colon = field.find(':');
     auto& part = parts_.back();
     part.field = field.substr(0, colon);
-    if (part.field.empty()) refuse("a field needs a name, as in {epoch}");
+    if (part.field.empty()) refuse_name("a field needs a name, as in {epoch}");
     if (colon != std::string_view::npos) part.format = parsed(field.substr(colon + 1));
     pattern.remove_prefix(close + 1);
   }
   auto const example = filled([](auto&) { return Value{}; });
-  if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty()) refuse(why);
+  if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty()) refuse_name(why);
 }
 
 FULGURITE_BODY std::string Name::filled(FunctionRef<Value(std::string const&)> value_of) const {

@@ -45,7 +45,7 @@ FULGURITE_BODY void ResultsTable::print(Context& ctx, std::string_view what) con
   std::vector<std::vector<std::string>> columns{{std::string(what)}};
   for (auto const& name : loaders) columns.push_back({loaders.size() == 1 ? "Value" : name});
   ctx.each_loader_value([&](std::string_view name, std::vector<std::optional<double>> const& values) {
-    if (report::is_matrix_cell(name)) return;
+    if (report::run_folder::is_matrix_cell(name)) return;
     columns[0].emplace_back(name);
     for (std::size_t i = 0; i != values.size(); ++i)
       columns[i + 1].push_back(values[i] ? report::formatted("%.6g", *values[i]) : "");

@@ -31,8 +31,8 @@ std::string outcome_line(Outcome const& outcome, int epochs, long steps, double 
 namespace fulgurite {
 
 /// What a bar or a dashboard follows in a run: the batches of the epoch and of a running evaluation, where the fit
-/// began in this process, and when something was last drawn, which is not after each batch: one may take only
-/// microseconds.
+/// began in this process, and when something was last drawn. Nothing is drawn after each batch, since a batch may take
+/// only microseconds.
 class RunMeters {
  public:
   std::optional<report::ProgressMeter> train = std::nullopt, evaluation = std::nullopt;
@@ -44,15 +44,17 @@ class RunMeters {
   double training_began() const { return training_began_; }
   void begin_epoch(Context& ctx, double now);
 
-  /// Counts a batch of training or of the evaluation, which has begun, and returns the time.
+  /// Counts a batch of training, and returns the time. Requires `train`, as from begin_epoch.
   double train_batch(Context& ctx);
+  /// Counts a batch of an evaluation, and returns the time. Requires `evaluation`, which the caller sets.
   double evaluation_batch(Context& ctx);
   /// Sets the number of batches of the epoch and its end: a limit of the run may end it earlier than its loader.
+  /// Requires `train`.
   void announce(Context& ctx);
 
-  /// True if `seconds` have passed since it last returned true, or since `drawn` was called.
+  /// True if `seconds` have passed since it last returned true, or since `note_drawn` was called.
   bool due(double now, double seconds);
-  void drawn(double now) { drawn_ = now; }
+  void note_drawn(double now) { drawn_ = now; }
 
   /// Seconds since the fit began.
   double seconds(double now) const { return now - fit_began_; }

@@ -146,7 +146,7 @@ FULGURITE_BODY void ProgressBar::on_train_epoch_start(Context& ctx) {
 FULGURITE_BODY void ProgressBar::on_train_epoch_end(Context& ctx) {
   if (!on_ || !meters_.train) return;
   auto const now = ctx.seconds_now();
-  meters_.drawn(now);
+  meters_.note_drawn(now);
   meters_.train->advance(meters_.train->done(), now);
   meters_.announce(ctx);
   last_line_ = meters_.train->finished(postfix(ctx), columns(), options_.ascii);
@@ -177,7 +177,7 @@ FULGURITE_BULK_BODY void ProgressBar::train_batch(Context& ctx) {
 FULGURITE_BODY void ProgressBar::start_epoch(Context& ctx, double began) {
   last_line_.clear();
   meters_.begin_epoch(ctx, began);
-  if (!terminal_) meters_.drawn(began);  // the first line is printed after an interval
+  if (!terminal_) meters_.note_drawn(began);  // the first line is printed after an interval
 }
 
 FULGURITE_BODY void ProgressBar::evaluation_start(char const* title, Context& ctx) {
@@ -189,7 +189,7 @@ FULGURITE_BODY void ProgressBar::evaluation_start(char const* title, Context& ct
 
 FULGURITE_BODY void ProgressBar::start_loader(Context& ctx, double now) {
   meters_.evaluation.emplace(title_ + " DataLoader " + std::to_string(loader_), ctx.num_eval_batches(), now);
-  if (!terminal_) meters_.drawn(now);
+  if (!terminal_) meters_.note_drawn(now);
 }
 
 FULGURITE_BULK_BODY void ProgressBar::evaluation_batch(Context& ctx) {

@@ -61,19 +61,37 @@ FULGURITE_BODY std::string requeue(Job const& of) {
 
 namespace fulgurite::checkpointing {
 
-/// The number of fits of that name that this process has ended well, after counting `one_more`. It separates
-/// consecutive fits of one model type, in this process and in the next process of the program.
-FULGURITE_BODY long ended_fits(std::string const& name, bool one_more = false) {
-  static std::mutex mutex;
-  static std::map<std::string, long> all;
-  std::lock_guard const alone(mutex);
-  return all[name] += one_more;
+/// Counts the fits that this process has ended well, by their names. The numbers separate consecutive fits of one model
+/// type, in this process and in the next process of the program.
+class EndedFits : Pinned {
+ public:
+  /// The number of fits of that name.
+  long number(std::string const& name) {
+    std::lock_guard const alone(mutex_);
+    return all_[name];
+  }
+  /// Counts one more fit of that name.
+  void add(std::string const& name) {
+    std::lock_guard const alone(mutex_);
+    ++all_[name];
+  }
+
+ private:
+  std::mutex mutex_ = {};
+  std::map<std::string, long> all_ = {};
+};
+
+/// Those of this process.
+FULGURITE_BODY EndedFits& ended_fits() {
+  static EndedFits fits;
+  return fits;
 }
 
 /// True in a fit that may leave a file: there is nothing to rescue of a fast_dev_run.
-FULGURITE_BULK_BODY bool in_fit(Context const& ctx) { return ctx.stage() == Stage::fit && !ctx.dev_run(); }
+FULGURITE_BULK_BODY bool may_leave_file(Context const& ctx) { return ctx.stage() == Stage::fit && !ctx.dev_run(); }
 
-/// Releases a file that a fit would have resumed from, and removes it if no other callback holds it.
+/// Releases a file that a fit would have resumed from. If `removes`, rank 0 also removes it from the disk, unless
+/// another callback holds it, too. It is no error if there is no such file.
 FULGURITE_BODY void give_up(Context& ctx, std::filesystem::path const& file, HeldFiles::Holder holder, bool removes) {
   ctx.held_files().give_up(file, holder);
   std::error_code ignored;  // usually there is no such file
@@ -141,7 +159,7 @@ FULGURITE_BODY void Signals::find_files(std::filesystem::path const& root, std::
       options_.dirpath.empty() ? checkpointing::name_of_run("interrupted", model) : std::string("interrupted");
   auto const& folder = options_.dirpath.empty() ? root : options_.dirpath;
   fit_ = HeldFiles::key(folder / name).string();
-  auto const before = checkpointing::ended_fits(fit_);
+  auto const before = checkpointing::ended_fits().number(fit_);
   auto const number = before == 0 ? std::string() : "-" + std::to_string(before + 1);
   file_ = folder / (name + number + ".safetensors");
   hpc_files_ = {folder, job_.task, before + 1};
@@ -206,7 +224,7 @@ FULGURITE_BODY void Signals::setup(Context& ctx) {
   find_files(ctx.options().default_root_dir, ctx.model_name());
   trains_ = false;
   late_ = 0;
-  if (checkpointing::in_fit(ctx)) ctx.held_files().hold(file_, this);
+  if (checkpointing::may_leave_file(ctx)) ctx.held_files().hold(file_, this);
   caught_.reset();  // the handlers of a run that was abandoned without an end
   caught_ = std::make_shared<CaughtSignals>(options_.signals, job_.name.empty() ? 0 : options_.requeue_signal);
 }
@@ -231,7 +249,7 @@ FULGURITE_BULK_BODY void Signals::on_train_batch_end(Context& ctx) {
 
 FULGURITE_BULK_BODY void Signals::on_validation_batch_end(Context& ctx) {
   // Several processes end a fit together, after the next step.
-  if (ctx.world() == 1 || !checkpointing::in_fit(ctx)) end_now();
+  if (ctx.world() == 1 || !checkpointing::may_leave_file(ctx)) end_now();
 }
 
 FULGURITE_BODY void Signals::on_exception(std::exception const& error, Context& ctx) {
@@ -249,9 +267,9 @@ FULGURITE_BODY void Signals::teardown(Context& ctx) {
     forget();
     late_ = ctx.signal_here(CaughtSignals::to_act_on());
   }
-  if (checkpointing::in_fit(ctx)) {
+  if (checkpointing::may_leave_file(ctx)) {
     for (auto const& file : last_checkpoints()) checkpointing::give_up(ctx, file, this, late_ == 0);
-    if (late_ == 0) checkpointing::ended_fits(fit_, true);
+    if (late_ == 0) checkpointing::ended_fits().add(fit_);
   }
   if (late_ != 0) leave(late_, ctx);
 }
@@ -265,7 +283,7 @@ FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
                     "the job was not requeued in SLURM (" + why + "): call scontrol requeue " + job_.name);
     forget();
   };
-  if (!checkpointing::in_fit(ctx) || (requeues && !trains_)) {
+  if (!checkpointing::may_leave_file(ctx) || (requeues && !trains_)) {
     if (requeues) begin_again(ctx.rank() == 0);
     return;
   }
@@ -282,17 +300,17 @@ FULGURITE_BODY void Signals::leave(int signal, Context& ctx) {
 
 FULGURITE_BODY void OnExceptionCheckpoint::setup(Context& ctx) {
   file_ = file_in(ctx.options().default_root_dir.path(), ctx.model_name());
-  if (checkpointing::in_fit(ctx)) ctx.held_files().hold(file_, this);
+  if (checkpointing::may_leave_file(ctx)) ctx.held_files().hold(file_, this);
 }
 
 FULGURITE_BODY void OnExceptionCheckpoint::on_exception(Context& ctx) {
   // Outside of fit there is nothing to rescue, so no file is written.
-  if (checkpointing::in_fit(ctx))
+  if (checkpointing::may_leave_file(ctx))
     ctx.request_checkpoint({this, [this](CheckpointFiles& files) { files.write(file_); }});
 }
 
 FULGURITE_BODY void OnExceptionCheckpoint::teardown(Context& ctx) {
-  if (checkpointing::in_fit(ctx)) checkpointing::give_up(ctx, file_, this, true);
+  if (checkpointing::may_leave_file(ctx)) checkpointing::give_up(ctx, file_, this, true);
 }
 
 }  // namespace fulgurite

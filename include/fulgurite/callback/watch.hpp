@@ -1,7 +1,6 @@
 #pragma once
 // Shared by callbacks that watch a run: which value is better, and when to check.
 
-#include <concepts>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -14,13 +13,6 @@
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
-
-/// A metric constant, `metric.last()`, or another view of one that `ctx.value` understands.
-template <class M>
-concept Watchable = requires {
-  typename M::metric;
-  { M::name() } -> std::convertible_to<std::string_view>;
-};
 
 namespace watch {
 

@@ -66,6 +66,9 @@ namespace distributed {
 /// launcher's agent.
 using Store = c10::intrusive_ptr<c10d::Store>;
 
+/// Opens another connection to the store.
+Store connect(Place const& place, std::chrono::milliseconds timeout);
+
 /// Converts a text to the store's bytes.
 std::vector<std::uint8_t> bytes_of(std::string_view text);
 /// Converts the store's bytes to a text.
@@ -155,6 +158,10 @@ static_assert(std::is_same_v<decltype(c10d::ProcessGroupGloo::Options::devices),
 
 /// Carries messages between processes: a backend of c10d (gloo or NCCL), reference-counted.
 using Engine = c10::intrusive_ptr<c10d::Backend>;
+
+/// On one machine gloo uses the loopback interface. Otherwise it uses the interface that GLOO_SOCKET_IFNAME names, or
+/// the one that the machine's host name resolves to.
+Engine gloo_engine(Store const& store, Place const& place, std::chrono::milliseconds timeout);
 
 /// Throws an Error that says what is missing, unless this program and this machine have NCCL, and a GPU for each of the
 /// machine's `local_world` processes.

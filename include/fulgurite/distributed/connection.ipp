@@ -89,7 +89,6 @@ auto in_background(Work work) {
   return result;
 }
 
-/// Opens another connection to the store.
 FULGURITE_BODY Store connect(Place const& place, std::chrono::milliseconds timeout) {
   auto made = in_background([host = place.host, options = store_options(place, timeout)] {
     return c10::make_intrusive<c10d::TCPStore>(host, options);
@@ -321,8 +320,6 @@ FULGURITE_BODY void share_processors() {
     at::set_num_threads(1);
 }
 
-/// On one machine gloo uses the loopback interface. Otherwise it uses the interface that GLOO_SOCKET_IFNAME names, or
-/// the one that the machine's host name resolves to.
 FULGURITE_BODY Engine gloo_engine(Store const& store, Place const& place, std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   char const* const interface = std::getenv("GLOO_SOCKET_IFNAME");

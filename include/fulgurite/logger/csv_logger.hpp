@@ -1,7 +1,10 @@
 #pragma once
 // Writes metrics to a CSV file that spreadsheets and pandas read: `<save_dir>/lightning_logs/version_N/metrics.csv`.
 
+#include <compare>
+#include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,7 +30,8 @@ class CsvTable {
   void add(std::vector<Cell> const& cells);
 
   /// Drops all rows after the first `rows`, and the columns that only dropped rows had: the table is as it was with
-  /// that many rows. The file is replaced durably.
+  /// that many rows. A row with fewer cells than there are columns stays short, and one with more keeps them all. The
+  /// file is replaced durably.
   void keep(long rows);
 
   /// Waits until all rows are on disk. Call it before a checkpoint that counts these rows is written.
@@ -39,12 +43,24 @@ class CsvTable {
   std::vector<std::string> const& columns() const { return columns_; }
 
  private:
+  /// A column of a table that is rewritten: its name, and the number of the column that it was until now.
+  struct Column {
+    static constexpr auto added = std::numeric_limits<std::size_t>::max();  ///< for `was`: it is a new column
+    std::string name;
+    std::size_t was;
+    auto operator<=>(Column const&) const = default;
+  };
+
+  /// The present columns.
+  std::vector<Column> present_columns() const;
+
   /// Calls f(cells) for the first `rows` rows of the file.
   void each_row(long rows, FunctionRef<void(std::vector<std::string> const&)> f) const;
 
-  /// Replaces the file by one with these columns, the first `rows` rows, and then `more`. The rows are copied one by
-  /// one, so a long table need not fit into memory.
-  void rewrite(std::vector<std::string> columns, long rows, std::string const& more);
+  /// Replaces the file by one with these columns, the first `rows` rows, and then a row of the cells in `last`, if it
+  /// has any. Cells behind the last column stay behind it. The rows are copied one by one, so a long table need not fit
+  /// into memory.
+  void rewrite(std::vector<Column> const& columns, long rows, std::vector<Cell> const& last);
 
   GrowingFile file_;
   std::vector<std::string> columns_;

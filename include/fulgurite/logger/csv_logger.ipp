@@ -35,15 +35,21 @@ FULGURITE_BODY std::string row_text(std::vector<std::string> const& columns, std
   return csv_row(texts);
 }
 
+FULGURITE_BODY std::vector<CsvTable::Column> CsvTable::present_columns() const {
+  std::vector<Column> columns;
+  for (std::size_t i = 0; i != columns_.size(); ++i) columns.push_back({columns_[i], i});
+  return columns;
+}
+
 FULGURITE_BODY void CsvTable::add(std::vector<Cell> const& cells) {
   file_.require_ours();
-  std::vector<std::string> columns = columns_;
+  auto columns = present_columns();
   for (auto const& cell : cells)
-    if (std::find(columns.begin(), columns.end(), cell.column) == columns.end()) columns.emplace_back(cell.column);
+    if (std::ranges::find(columns, cell.column, &Column::name) == columns.end())
+      columns.push_back({std::string(cell.column), Column::added});
   if (columns.size() != columns_.size()) {
     sort_seldom(columns);
-    auto const last = row_text(columns, cells);
-    rewrite(std::move(columns), rows_, last);
+    rewrite(columns, rows_, cells);
   } else {
     file_.append(row_text(columns_, cells));
   }
@@ -57,36 +63,42 @@ FULGURITE_BODY void CsvTable::keep(long rows) {
   each_row(rows, [&](std::vector<std::string> const& cells) {
     for (std::size_t i = 0; i < cells.size() && i < used.size(); ++i) used[i] = used[i] || !cells[i].empty();
   });
-  std::vector<std::string> columns;
-  for (std::size_t i = 0; i != used.size(); ++i)
-    if (used[i]) columns.push_back(columns_[i]);
-  rewrite(std::move(columns), rows, {});
+  auto columns = present_columns();
+  std::erase_if(columns, [&](Column const& column) { return !used[column.was]; });
+  rewrite(columns, rows, {});
 }
 
 FULGURITE_BODY void CsvTable::each_row(long rows, FunctionRef<void(std::vector<std::string> const&)> f) const {
-  if (columns_.empty()) return;
+  if (rows == 0) return;  // there may be no file yet
   CsvReader in(file_.number(), path());
   std::vector<std::string> cells;
-  in.next(cells);
+  in.next(cells);  // the header, also one without a name
   for (long i = 0; i < rows && in.next(cells); ++i) f(cells);
 }
 
-FULGURITE_BODY void CsvTable::rewrite(std::vector<std::string> columns, long rows, std::string const& more) {
+FULGURITE_BODY void CsvTable::rewrite(std::vector<Column> const& columns, long rows, std::vector<Cell> const& last) {
   DurableFile out(path());
-  std::string block = columns.empty() ? std::string() : csv_row(columns);
-  std::vector<std::size_t> place;  // of each column until now; behind the last one if it is dropped
-  for (auto const& name : columns_)
-    place.push_back(static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin()));
+  std::vector<std::string> names;
+  bool adds = false;
+  for (auto const& column : columns) {
+    names.push_back(column.name);
+    adds = adds || column.was == Column::added;
+  }
+  // A table of rows has a header, even one without a name, so that its first row is not taken for one.
+  std::string block = names.empty() && rows == 0 ? std::string() : csv_row(names);
   each_row(rows, [&](std::vector<std::string> const& old) {
-    std::vector<std::string> texts(columns.size());
-    for (std::size_t i = 0; i < old.size() && i < place.size(); ++i)
-      if (place[i] != texts.size()) texts[place[i]] = old[i];
+    std::vector<std::string> texts;
+    for (auto const& column : columns)
+      if (column.was < old.size()) texts.push_back(old[column.was]);
+      else if (adds) texts.emplace_back();
+    for (std::size_t i = columns_.size(); i < old.size(); ++i) texts.push_back(old[i]);
     block += csv_row(texts);
     if (block.size() > 65536) out.write(std::exchange(block, {}));
   });
-  out.write(block + more);
+  if (!last.empty()) block += row_text(names, last);
+  out.write(block);
   out.commit();
-  columns_ = std::move(columns);
+  columns_ = std::move(names);
   rows_ = rows;
   file_.open();
 }

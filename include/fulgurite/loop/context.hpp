@@ -41,11 +41,10 @@ struct WatchedMetric {
   WatchedMetric() = default;
   explicit constexpr WatchedMetric(std::string_view of_name) : name(of_name) {}
   /// From a metric constant, `metric.last()` or `metric.of("loader")`.
-  template <class M>
-    requires requires { typename M::metric; }
+  template <Watchable M>
   explicit constexpr WatchedMetric(M const& metric) : name(M::name()) {
-    if constexpr (requires { metric.loader; }) as = As::of_loader, loader = metric.loader;
-    else if constexpr (!std::is_same_v<M, typename M::metric>) as = As::last;
+    if constexpr (std::is_same_v<M, OfLoader<typename M::metric>>) as = As::of_loader, loader = metric.loader;
+    else if constexpr (std::is_same_v<M, Last<typename M::metric>>) as = As::last;
   }
   explicit operator bool() const { return !name.empty(); }
   /// The metric as the user wrote it: part of a state's key, since two callbacks may watch one metric differently.

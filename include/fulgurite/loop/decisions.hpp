@@ -129,7 +129,8 @@ EpochBatches fewest_batches(State<R>& run, EpochBatches mine) {
   return mine;
 }
 
-/// True if the time of val_check_interval has passed since the last validation began.
+/// True if the time of val_check_interval has passed since the last validation ended, or, before the first one, since
+/// training began.
 inline bool validation_time_is_up(RunCore const& run) {
   return Seconds(run.asked.options.now() - *run.clock.last_validation) >= run.asked.options.val_check_interval.time;
 }

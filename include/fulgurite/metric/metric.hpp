@@ -56,6 +56,16 @@ struct OfLoader {
   static constexpr std::string_view name() { return M::name(); }
 };
 
+/// What a callback can watch: a metric constant, `metric.last()`, or `metric.of("loader")`. There is no other view of a
+/// metric.
+template <class M>
+concept Watchable =
+    requires {
+      typename M::metric;
+      { M::name() } -> std::convertible_to<std::string_view>;
+    } && (std::same_as<M, typename M::metric> || std::same_as<M, Last<typename M::metric>> ||
+          std::same_as<M, OfLoader<typename M::metric>>);
+
 /// A metric that a model logs. The model declares it once, with all its options, and lists it in `using Metrics =
 /// MetricList<...>`:
 ///   static constexpr fulgurite::Metric<"val/loss"> val_loss{.prog_bar = true};

@@ -248,14 +248,14 @@ FULGURITE_BODY Profile profile_of(std::vector<std::vector<std::string>> const& r
   for (auto const& row : rows) {
     if (row.size() != 6) continue;
     auto const ns = [](std::string const& seconds) {
-      return static_cast<std::int64_t>(std::llround(1e9 * number_of(seconds).value_or(0)));
+      return static_cast<std::int64_t>(std::llround(1e9 * run_folder::number_of(seconds).value_or(0)));
     };
     auto const part = std::ranges::find(part_names, row[0]);
     if (part == part_names.end()) profile.total = ns(row[3]);
     else
       profile.spent.push_back({.action = row[1],
                                .part = static_cast<RunPart>(part - part_names.begin()),
-                               .calls = static_cast<long>(number_of(row[2]).value_or(0)),
+                               .calls = static_cast<long>(run_folder::number_of(row[2]).value_or(0)),
                                .total = ns(row[3]),
                                .own = ns(row[4]),
                                .longest = ns(row[5])});

@@ -15,6 +15,19 @@
 
 namespace fulgurite::report {
 
+// Shared with the other readers of a run's names and files; not for programs.
+
+namespace run_folder {
+
+/// True if a label names a cell of a matrix, such as "val/pairs.2.0"; with several loaders the loader's name follows,
+/// as in "val/pairs.2.0/night".
+bool is_matrix_cell(std::string_view label);
+
+/// The number that a text is, as files of runs have it; nullopt if it is none.
+std::optional<double> number_of(std::string_view text);
+
+}  // namespace run_folder
+
 // The values that a run has logged, as curves of limited length, however long the run is.
 
 /// Curves by name, in the order of their first values. A curve that reaches `most` points is thinned: each two
@@ -62,10 +75,6 @@ struct Matrix {
   std::vector<Curve> cells{};
 };
 
-/// True if a label names a cell of a matrix, such as "val/pairs.2.0"; with several loaders the loader's name follows,
-/// as in "val/pairs.2.0/night".
-bool is_matrix_cell(std::string_view label);
-
 /// Removes the matrices from `curves` and returns them: a plot for each cell would hide all others. An incomplete
 /// matrix is not one.
 std::vector<Matrix> take_matrices(std::vector<Curve>& curves);
@@ -88,9 +97,6 @@ std::vector<Plot> panels(std::vector<Curve> curves, Axis const& x = {.name = "st
 /// program, in order. It stops at a record that is not complete, as the last one of a running program may be, or whose
 /// checksum is wrong.
 void each_event_scalar(std::string_view file, FunctionRef<void(std::string_view, double, double)> f);
-
-/// The number that a text is, as files of runs have it; nullopt if it is none.
-std::optional<double> number_of(std::string_view text);
 
 /// A run as its loggers have written it, possibly while it is still being written.
 struct RunFolder {

@@ -118,7 +118,7 @@ FULGURITE_BODY std::optional<MatrixCell> cell_of(std::string_view label) {
   return std::nullopt;
 }
 
-FULGURITE_BODY bool is_matrix_cell(std::string_view label) { return cell_of(label).has_value(); }
+FULGURITE_BODY bool run_folder::is_matrix_cell(std::string_view label) { return cell_of(label).has_value(); }
 
 FULGURITE_BODY std::vector<Matrix> take_matrices(std::vector<Curve>& curves) {
   std::vector<std::optional<MatrixCell>> cells;
@@ -253,7 +253,7 @@ FULGURITE_BODY std::vector<std::vector<std::string>> rows_of(std::string_view te
   return rows;
 }
 
-FULGURITE_BODY std::optional<double> number_of(std::string_view text) {
+FULGURITE_BODY std::optional<double> run_folder::number_of(std::string_view text) {
   if (text == "nan" || text == "-nan") return std::numeric_limits<double>::quiet_NaN();
   double value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -277,10 +277,10 @@ FULGURITE_BODY std::vector<Curve> of_csv(std::string_view text) {
   auto const& names = rows.front();
   auto const step = static_cast<std::size_t>(std::ranges::find(names, "step") - names.begin());
   for (std::size_t r = 1; r < rows.size(); ++r) {
-    double const x = step < rows[r].size() ? number_of(rows[r][step]).value_or(static_cast<double>(r - 1))
+    double const x = step < rows[r].size() ? run_folder::number_of(rows[r][step]).value_or(static_cast<double>(r - 1))
                                            : static_cast<double>(r - 1);
     for (std::size_t i = 0; i != std::min(names.size(), rows[r].size()); ++i)
-      if (auto const y = number_of(rows[r][i])) add_value(curves, names[i], x, *y);
+      if (auto const y = run_folder::number_of(rows[r][i])) add_value(curves, names[i], x, *y);
   }
   return curves;
 }
@@ -324,7 +324,7 @@ FULGURITE_BODY std::vector<Curve> of_json_lines(std::string_view text, std::stri
     try {
       json::Reader in(line, "fulgurite.report.no_run", name);
       in.object([&](std::string key) {
-        auto const value = number_of(in.peek() == '"' ? in.string() : std::string(in.number()));
+        auto const value = run_folder::number_of(in.peek() == '"' ? in.string() : std::string(in.number()));
         if (key == "time" && is_journal) return;
         if (key == "step") step = value.value_or(0);
         else if (value) row.emplace_back(std::move(key), *value);

@@ -230,8 +230,9 @@ namespace spaces {
 template <class... Axes>
 inline constexpr bool are_axes = sizeof...(Axes) != 0 && (Axes::is_axis && ...);
 
-/// The class to which the fields of axes belong; None if that is an error.
+/// Takes the place of the class where axes have an error.
 struct None {};
+/// The class to which the fields of axes belong; None if that is an error.
 template <class... Axes>
 consteval auto setting_of() {
   if constexpr (are_axes<Axes...>) return std::type_identity<typename TypeAt<0, Axes...>::Setting>{};
