@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -13,7 +14,6 @@
 #include <vector>
 
 #include <fulgurite/core/body.hpp>
-#include <fulgurite/core/types.hpp>
 
 namespace fulgurite {
 
@@ -103,8 +103,8 @@ using Hyperparameter =
 
 /// The text of a setting, in which a kind of file writes a `number` and a `text` in its own way, and truth values as
 /// `yes` and `no`; a list becomes "[a, b]", with `between` between two entries.
-std::string setting_text(Hyperparameter::second_type const& setting, FunctionRef<std::string(double)> number,
-                         FunctionRef<std::string(std::string const&)> text, std::string_view between = ", ",
+std::string setting_text(Hyperparameter::second_type const& setting, std::function<std::string(double)> const& number,
+                         std::function<std::string(std::string const&)> const& text, std::string_view between = ", ",
                          std::string_view yes = "true", std::string_view no = "false");
 
 /// True for types of a single hyper-parameter.

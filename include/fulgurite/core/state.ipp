@@ -7,9 +7,9 @@
 namespace fulgurite {
 
 FULGURITE_BODY std::string setting_text(Hyperparameter::second_type const& setting,
-                                        FunctionRef<std::string(double)> number,
-                                        FunctionRef<std::string(std::string const&)> text, std::string_view between,
-                                        std::string_view yes, std::string_view no) {
+                                        std::function<std::string(double)> const& number,
+                                        std::function<std::string(std::string const&)> const& text,
+                                        std::string_view between, std::string_view yes, std::string_view no) {
   auto const one = [&]<class T>(T const& value) {
     if constexpr (std::same_as<T, bool>) return std::string(value ? yes : no);
     else if constexpr (std::same_as<T, double>) return number(value);
