@@ -33,6 +33,11 @@
 
 namespace fulgurite::libtorch::capture {
 
+/// The function to call in place of the operator; nullopt: the operator. `form`: nullptr if the operator has none.
+/// `place`: where its only result goes, if not to its own memory. Must be called while the recorded values are still in
+/// memory.
+std::optional<native::SmallCall> small_call(Call const& call, OutForm const* form, at::Tensor const* place);
+
 /// A step that can be replayed: the calls that a Listing has accepted, with memory of their own. A replay computes the
 /// same bits as the step's code on that batch. It checks nothing but the batch: CapturedSteps has to find out when the
 /// recording no longer fits.

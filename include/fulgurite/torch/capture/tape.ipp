@@ -370,9 +370,6 @@ FULGURITE_BULK_BODY std::string small_key(OutForm const& form, Stack const& argu
   return key;
 }
 
-/// The function to call in place of the operator; nullopt: the operator. `form`: nullptr if the operator has none.
-/// `place`: where its only result goes, if not to its own memory. Must be called while the recorded values are still in
-/// memory.
 FULGURITE_BULK_BODY std::optional<native::SmallCall> small_call(Call const& call, OutForm const* form,
                                                                 at::Tensor const* place) {
   if (!form && !writes_in_place(call)) return std::nullopt;
