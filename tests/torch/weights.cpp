@@ -122,8 +122,7 @@ TEST_CASE("a file that does not fit names all that differs, and changes nothing"
   std::filesystem::remove(file());
 }
 
-TEST_CASE("weights of another floating type: the error names what converts them, and nothing is never all",
-          "[weights]") {
+TEST_CASE("weights of another floating type: the error names what converts them", "[weights]") {
   torch::nn::Linear source(3, 2), target(3, 2);
   target->to(torch::kDouble);
   save(*source);
@@ -132,7 +131,7 @@ TEST_CASE("weights of another floating type: the error names what converts them,
   auto const load = [&](fulgurite::WeightOptions const& options) {
     return fulgurite::libtorch::load_weights(target.get(), fulgurite::SafetensorsFile(file()), options);
   };
-  CHECK_THROWS_WITH(load({.strict = false}), ContainsSubstring("{.convert = true}"));
+  CHECK(load({.strict = false}).different.size() == 2);
   CHECK(load({.convert = true}).loaded.size() == 2);
   CHECK(torch::equal(target->weight, source->weight.to(torch::kDouble)));
 }

@@ -42,6 +42,10 @@ class Position {
   long begin(long batches);
 
   void advance() { ++consumed_; }
+  /// All batches of the epoch were consumed. `batches`: their number; less than 0: unknown.
+  void finish(long batches) {
+    if (batches >= 0) consumed_ = batches;
+  }
 
   /// Makes the batches hold other samples from the next `begin()` on; that call starts the same epoch as it would have
   /// done otherwise. Throws [fulgurite.data.batch_size_within] if it would have resumed inside an epoch. `batches`: the
@@ -133,6 +137,8 @@ class Batches {
   /// Makes the next `begin()` start at batch `batch` of the epoch. A loop that counts its batches itself calls this
   /// after `state` has loaded.
   void resume_at(long batch) { position_.resume_at(batch); }
+  /// Says that the epoch is over, although no `++` has followed its last batch.
+  void finish_epoch() { position_.finish(where().batches); }
   /// How many batches of this epoch were consumed, that is, how many `++` has moved past.
   long consumed() const { return position_.consumed(); }
 

@@ -319,7 +319,8 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(in_order,                      Takes::one,     Answer::value, Where::every_stage)                \
   /* When a limit is a `Fraction`, for a loader that combines several: each of them is limited to this part. */ \
   ROW(limit_each,                    Takes::one,     Answer::none,  Where::every_stage)                \
-  /* When a fit resumes inside an epoch: the next `begin()` starts at this batch. */ \
+  /* When a fit resumes inside an epoch: the next `begin()` starts at this batch. With 0 at the start of each epoch, \
+     after `set_epoch`, for a loader that has it. */ \
   ROW(resume_at,                     Takes::one,     Answer::none,  Where::every_stage)                \
   /* When an open fit asks for the next batch. Returns true if it can be taken without waiting. */ \
   ROW(batch_is_ready,                Takes::nothing, Answer::value, Where::every_stage)                \

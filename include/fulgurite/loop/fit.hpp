@@ -321,6 +321,10 @@ class OpenFit : Pinned {
     if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short.clear();
     forget_cut(run_);
     notify_epoch(loader, run_.progress.epoch);
+    // A loader may stand elsewhere in this epoch: a file was loaded into it, or a fit has failed.
+    if constexpr (TakesEpoch<std::remove_reference_t<decltype(loader)>> &&
+                  Jumps<std::remove_reference_t<decltype(loader)>>)
+      loader.resume_at(0);
     begin_shared_epoch(run_);
     if (notify_or_remaining<hook::on_train_epoch_start>(ctx) == Flow::stop) request_stop(run_);
     agree_on_stop(run_);
@@ -383,10 +387,13 @@ class OpenFit : Pinned {
     next();
     auto& loader = source_.train();
     if constexpr (ReportsWaiting<std::remove_cvref_t<decltype(loader)>>) advise_on_waiting(run, loader.waited());
+    // No `++` follows the last batch of a sized loader. A file written now is one between two epochs for it, too, and
+    // may be resumed with another seed or batch size.
+    if constexpr (requires { loader.finish_epoch(); })
+      if (run.facts.is_last_batch) loader.finish_epoch();
     count_epoch(run);
-    // So that a file written now is one between two epochs for the loader, too: it may be resumed with another seed,
-    // batch size or number of ranks.
-    if constexpr (Jumps<std::remove_reference_t<decltype(loader)>>)
+    // So that another number of ranks, which distributes the samples otherwise, can resume between two epochs.
+    if constexpr (shares<R> && Jumps<std::remove_reference_t<decltype(loader)>>)
       if (progress.cut_short < 0) notify_epoch(loader, progress.epoch);
     run.point = {.at = At::after_epoch, .left_early = left_early};
     write_requests(run, pack_, source_, run.point);

@@ -340,8 +340,7 @@ class TrainEpoch {
   [[gnu::noinline]] void begin_pass(State<R>& run, Loader& loader) {
     run.carried.pass_random.emplace(R::Backend::rng_state());
     run.point.began = true;
-    // A loader may stand elsewhere: a file was loaded into it, or the last pass over it was left early.
-    pass_.emplace(begin_at(run, loader, 0), loader, plan_.most(), 0);
+    pass_.emplace(std::begin(loader), loader, plan_.most(), 0);
   }
 
   // The accumulation window of a batch.

@@ -327,7 +327,9 @@ class LearningRateFinder {
   }
 
   void setup(auto& ctx) {
-    if (ctx.stage() == Stage::fit) searched_ = false;
+    if (ctx.stage() != Stage::fit) return;
+    searched_ = false;
+    rate_.reset();
   }
   void on_fit_start(auto& ctx) {
     if (!searched_) lr_find(ctx);

@@ -160,10 +160,10 @@ FULGURITE_BODY WeightReport load_named_weights(torch::nn::Module const* model, s
   });
   for (auto const& [name, entry] : entries)
     if (!names.contains(name)) report.unexpected.emplace_back(entry.name);
-  bool const fits = report.missing.empty() && report.unexpected.empty() && report.different.empty();
-  if ((options.strict && !fits) || (report.loaded.empty() && !report.different.empty()))
+  if (options.strict && !(report.missing.empty() && report.unexpected.empty() && report.different.empty()))
     refuse_weights(file, report, details, by_type, names);
-  if (report.loaded.empty() && !names.empty()) refuse_no_name(file, entries.size(), names, options);
+  if (report.loaded.empty() && report.different.empty() && !names.empty())
+    refuse_no_name(file, entries.size(), names, options);
 
   std::vector<at::Tensor> hosts;
   for (auto const& [tensor, entry] : found) {
