@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/chain/layers.hpp>
@@ -124,9 +125,22 @@ struct Facts<Residual<Branch>> {
   static constexpr Extent parameters() { return parameters_of<Branch>(); }
 };
 
+/// The layer at a position of a list, found by overload resolution instead of a recursion.
+template <std::size_t I, class L>
+struct Leaf {
+  using type = L;
+};
+template <class Indices, class... Layers>
+struct Leaves;
+template <std::size_t... Is, class... Layers>
+struct Leaves<std::index_sequence<Is...>, Layers...> : Leaf<Is, Layers>... {};
+/// Never defined: overload resolution finds the only base of Leaves with position I.
+template <std::size_t I, class L>
+Leaf<I, L> leaf(Leaf<I, L> const*);
 /// The layer at position I of a list, as the ::type of the result.
 template <std::size_t I, class... Layers>
-auto at(List<Layers...>) -> std::type_identity<TypeAt<I, Layers...>>;
+auto at(List<Layers...>)
+    -> decltype(leaf<I>(static_cast<Leaves<std::index_sequence_for<Layers...>, Layers...>*>(nullptr)));
 
 /// The result of an empty path.
 struct Nothing;
