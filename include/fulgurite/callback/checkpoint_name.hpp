@@ -200,7 +200,7 @@ class Name {
     std::string literal;
     std::string field;
     Format format;
-    bool is_metric() const { return !field.empty() && field != "epoch" && field != "step"; }
+    bool is_metric() const;
   };
 
   /// True if names may begin with that folder, as those of "{epoch}-{val/loss}" begin with "epoch=3-val".

@@ -202,6 +202,8 @@ FULGURITE_BODY bool Name::may_lie_in(std::string_view folder) const {
   return last != std::string::npos && matches(std::string_view(all).substr(0, last), folder);
 }
 
+FULGURITE_BODY bool Name::Part::is_metric() const { return !field.empty() && field != "epoch" && field != "step"; }
+
 FULGURITE_BODY bool Name::has_metrics() const { return std::ranges::any_of(parts_, &Part::is_metric); }
 
 FULGURITE_BODY std::vector<std::filesystem::path> Name::files_in(std::filesystem::path const& folder,
