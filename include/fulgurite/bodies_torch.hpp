@@ -10,7 +10,6 @@
 #include <fulgurite/torch/capture/fastest.ipp>
 #include <fulgurite/torch/capture/graph_step.ipp>
 #include <fulgurite/torch/capture/recorder.ipp>
-#include <fulgurite/torch/capture/report.ipp>
 #include <fulgurite/torch/capture/step_kind.ipp>
 #include <fulgurite/torch/capture/tape.ipp>
 #include <fulgurite/torch/capture/tape_step.ipp>

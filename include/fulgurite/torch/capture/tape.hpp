@@ -23,7 +23,6 @@
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
-#include <fulgurite/torch/capture/report.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
 #include <fulgurite/torch/capture/world.hpp>

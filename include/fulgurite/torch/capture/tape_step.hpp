@@ -21,7 +21,6 @@
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/native/products.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
-#include <fulgurite/torch/native/vectors.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 
 namespace fulgurite::libtorch::capture {

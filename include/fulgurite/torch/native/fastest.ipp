@@ -19,9 +19,9 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/native/fastest.hpp>
 #include <fulgurite/torch/native/products.hpp>
-#include <fulgurite/torch/native/vectors.hpp>
 
 namespace fulgurite::libtorch::native {
 

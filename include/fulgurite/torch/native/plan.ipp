@@ -9,7 +9,6 @@
 
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/native/plan.hpp>
-#include <fulgurite/torch/native/vectors.hpp>
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -25,10 +25,10 @@
 #include <ATen/ops/tanh_backward_native.h>
 #include <ATen/ops/tanh_native.h>
 
+#include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/native/plan.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
-#include <fulgurite/torch/native/vectors.hpp>
 
 namespace fulgurite::libtorch::native {
 

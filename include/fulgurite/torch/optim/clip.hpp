@@ -33,7 +33,6 @@
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/native/vectors.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite {
