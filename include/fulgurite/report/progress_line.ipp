@@ -188,7 +188,8 @@ FULGURITE_BODY BlockOfLines::BlockOfLines(std::FILE* stream, bool redirect)
 FULGURITE_BODY BlockOfLines::BlockOfLines(BlockOfLines const& other)
     : BlockOfLines(other.block_->stream, other.redirect_) {}
 
-FULGURITE_BODY BlockOfLines::BlockOfLines(BlockOfLines&&) noexcept = default;
+FULGURITE_BODY BlockOfLines::BlockOfLines(BlockOfLines&& other) noexcept
+    : block_(std::move(other.block_)), redirect_(other.redirect_) {}
 
 FULGURITE_BODY BlockOfLines::~BlockOfLines() {
   if (block_) leave();
