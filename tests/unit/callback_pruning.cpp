@@ -177,6 +177,22 @@ TEST_CASE("permanent: the masks end with the fit; else a further fit goes on wit
   }
 }
 
+TEST_CASE("permanent: a fit that resumes from a snapshot after the end has the masks and the initial values") {
+  auto const options = [] { return ModelPruningOptions{.amount = 0.5, .parameter_names = {"weight"}}; };
+  Eight unbroken, model;
+  auto whole = trainer_of(3, options());
+  whole.fit(unbroken, toy::batches(4));
+
+  auto trainer = trainer_of(1, options());
+  trainer.fit(model, toy::batches(4));
+  auto const after = snapshot(trainer);
+  auto again = trainer_of(3, options());
+  Eight resumed;
+  again.fit(resumed, toy::batches(4), NoValidation{}, after);
+  CHECK(again.callback<Watch>().steps.front() == 4);
+  for (std::size_t i = 0; i != 8; ++i) CHECK(resumed.weights[i].value() == unbroken.weights[i].value());
+}
+
 namespace {
 struct Fit {
   using Backend = toy::Backend;

@@ -72,6 +72,7 @@ class ModelPruning {
 
   void on_fit_start(auto& ctx) {
     auto const before = masks_ ? masks_.save() : std::exchange(restored_, {});
+    ended_.clear();
     auto& masks = masks_.hold(
         made_for(ctx, {options_.parameters, options_.parameter_names, options_.use_lottery_ticket_hypothesis}));
     check(masks.names());
@@ -103,7 +104,9 @@ class ModelPruning {
   }
   void before_statistics_pass(auto& ctx) { masks_of(ctx).apply_to_weights(); }
   void teardown(auto& ctx) {
-    if (ctx.stage() == Stage::fit && options_.make_pruning_permanent) masks_.reset();
+    if (ctx.stage() != Stage::fit || !options_.make_pruning_permanent || !masks_) return;
+    ended_ = masks_.save();
+    masks_.reset();
   }
 
   /// The masked share of the chosen parameters' elements.
@@ -139,6 +142,7 @@ class ModelPruning {
   ModelPruningOptions options_;
   HeldMasks masks_{};
   std::vector<SavedMask> restored_{};  ///< a loaded state, until the model exists
+  std::vector<SavedMask> ended_{};     ///< permanent masks of a fit that has ended, for a file that continues it
   std::size_t masked_ = 0, size_ = 0;
 };
 

@@ -42,7 +42,7 @@ void ModelPruning::state(auto& archive) {
     archive("masks", restored_);
     if (masks_ && !restored_.empty()) masked_ = masks_.load(std::exchange(restored_, {}));
   } else {
-    auto saved = masks_ ? masks_.save() : restored_;
+    auto saved = masks_ ? masks_.save() : restored_.empty() ? ended_ : restored_;
     archive("masks", saved);
   }
   if (options_.amount.constant()) archive.option("amount", options_.amount(0));
