@@ -75,6 +75,13 @@ TEST_CASE("what Context is asked for is done") {
   CHECK(trainer.warnings().size() == 1);
 }
 
+TEST_CASE("a fit without batches says what ended it") {
+  Scripted model;
+  auto options = quick(2);
+  options.limit_train_batches = 0;
+  CHECK(fitted(model, options, 2).outcome().ended_by == "limit_train_batches = 0");
+}
+
 TEST_CASE("outside of fit there is no training to end: a request to stop is none, and is in no file of then") {
   struct Stops {
     using Stateless = ByChoice;

@@ -104,7 +104,7 @@ FULGURITE_BULK_BODY std::string end_reason(RunCore const& run) {
   if (steps_exhausted(run)) return "max_steps = " + std::to_string(*options.max_steps);
   bool const cut = stops(run) && run.progress.cut_short >= 0;  // a stop has ended the last epoch before its data
   if (epochs_exhausted(run) && !cut) return "max_epochs = " + std::to_string(*options.max_epochs);
-  if (!stops(run)) return {};
+  if (!stops(run)) return options.limit_train_batches.none() ? "limit_train_batches = 0" : "";
   if (!stop.asked && !stop.monitors.empty()) return stop.monitors.front().why;
   if (!stop.why.empty()) return stop.why;
   return stop.by_time ? "max_time" : "a stop that the model or a callback requested";
