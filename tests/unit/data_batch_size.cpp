@@ -95,6 +95,26 @@ TEST_CASE("between epochs a loader of another batch size is saved as one that be
   CHECK(content(resumed) == content(loader));
 }
 
+TEST_CASE(
+    "between epochs combined loaders may get another batch size, one that is borrowed and one that is longer, too") {
+  auto const sizes_of = [](long from, long to) {
+    Loader saved_short{numbers(4), {.batch_size = from}}, resumed_short{numbers(4), {.batch_size = to}};
+    auto const joined = [](auto& shorter, long rows) {
+      return combined<CombineMode::min_size>(named<"short">(std::ref(shorter)),
+                                             Loader{numbers(10), {.batch_size = rows}});
+    };
+    auto saved = joined(saved_short, from), resumed = joined(resumed_short, to);
+    auto at = saved.begin();
+    ++at;
+    saved.finish_epoch();  // as a fit, which looks no further
+    data_test::load(resumed, data_test::saved(saved));
+    Sizes all;
+    for (auto& [shorter, longer] : resumed) all.insert(all.end(), {shorter.size(), longer.size()});
+    return all;
+  };
+  CHECK(sizes_of(2, 3) == Sizes{3, 3, 1, 3});
+}
+
 TEST_CASE("inside of an epoch that is gone on with the batch size stays") {
   Loader loader{numbers(10), {.batch_size = 2}}, resumed{numbers(10), {.batch_size = 2}},
       ended{numbers(10), {.batch_size = 2}};

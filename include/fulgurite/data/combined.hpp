@@ -191,6 +191,14 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     return all;
   }
 
+  /// Says that the epoch is over, for those loaders, too, that have batches left.
+  void finish_epoch() {
+    Base::finish_epoch();
+    each([](auto& one) {
+      if constexpr (requires { one.loader().finish_epoch(); }) one.loader().finish_epoch();
+    });
+  }
+
   void state(auto& archive) {
     Base::state(archive);
     each([&, i = 0](auto& one) mutable {
@@ -328,6 +336,7 @@ class Borrowed {
   FULGURITE_LENT(auto size(), SizedLoader<L>, get().size())
   FULGURITE_LENT(void set_epoch(long epoch), loop::TakesEpoch<L>, void(get().set_epoch(epoch)))
   FULGURITE_LENT(void resume_at(long batch), loop::Jumps<L>, void(get().resume_at(batch)))
+  FULGURITE_LENT(void finish_epoch(), requires(L& loader) { loader.finish_epoch(); }, get().finish_epoch())
   FULGURITE_LENT(long batch_size(), SettableBatchSize<L>, loop::batch_size_of(get()))
   FULGURITE_LENT(void set_batch_size(long size), SettableBatchSize<L>, loop::set_batch_size_of(get(), size))
   FULGURITE_LENT(void shard(int rank, int world, bool training), ShardableLoader<L>,
