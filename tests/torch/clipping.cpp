@@ -131,6 +131,24 @@ TEST_CASE(
            fixtures::same_bits(recorded[i], hand[i])));
 }
 
+TEST_CASE("a sparse gradient is clipped as the dense one that it is, whose rows for one index are added", "[clip]") {
+  auto const table = [](bool sparse) {
+    torch::manual_seed(1);
+    torch::nn::Embedding made(torch::nn::EmbeddingOptions(7, 3).sparse(sparse));
+    made->forward(torch::tensor({2, 2, 2, 5}, torch::kLong)).square().sum().backward();
+    return made->weight;
+  };
+  for (bool const by_norm : {true, false}) {
+    auto sparse = table(true), dense = table(false);
+    REQUIRE(sparse.grad().is_sparse());
+    REQUIRE_FALSE(sparse.grad().is_coalesced());
+    for (auto const& weight : {sparse, dense})
+      if (by_norm) LibTorch::clip_norm(std::vector{weight}, 1.0);
+      else LibTorch::clip_value(std::vector{weight}, 1.0);
+    CHECK(torch::allclose(sparse.grad().to_dense(), dense.grad()));
+  }
+}
+
 TEST_CASE("clipping asks the host for nothing", "[clip]") {
   Sum sum;
   {

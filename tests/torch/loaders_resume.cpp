@@ -149,6 +149,7 @@ struct Failing : torch::nn::LinearImpl {
     seen.push_back(batch.data.clone());
     return forward(batch.data).square().mean();
   }
+  void test_step(Batch const&) {}
   auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.01); }
 };
 auto trainer_of(int epochs) {
@@ -190,6 +191,34 @@ TEST_CASE("a fit that failed inside of an epoch begins it again, from a snapshot
     REQUIRE(net.seen.size() == 8);
     for (std::size_t i = 0; i != 8; ++i) CHECK(same_bits(net.seen[i], whole.seen[4 + i]));
   }
+}
+
+TEST_CASE("Float64: weights of a file and of a snapshot reach a new model as they are", "[resume][precision]") {
+  using namespace fulgurite;
+  File const file;
+  auto loader = in_threes();
+  auto const make = [](int epochs) {
+    return make_trainer<Failing>(TrainerOptions{.max_epochs = epochs}, SingleDevice{cpu}, Float64{}, Automatic{},
+                                 NoDefaults{});
+  };
+  Failing trained, tested, ended, continued, narrow;
+  auto trainer = make(1);
+  trainer.fit(trained, loader);
+  trainer.save_checkpoint(file.path);
+  REQUIRE_FALSE(same_bits(trained.weight, trained.weight.to(torch::kFloat).to(torch::kDouble)));
+  make(1).test(tested, loader, CkptPath{file.path});
+  CHECK(same_bits(tested.weight, trained.weight));
+  make(1).fit(ended, loader, CkptPath{file.path});
+  CHECK(same_bits(ended.weight, trained.weight));
+  auto const after = snapshot(trainer);
+  make(1).fit(continued, loader, after);
+  CHECK(same_bits(continued.weight, trained.weight));
+
+  auto other = trainer_of(1);
+  other.fit(narrow, loader);
+  other.save_checkpoint(file.path);
+  make(1).test(tested, loader, CkptPath{file.path});
+  CHECK(same_bits(tested.weight, narrow.weight.to(torch::kDouble)));
 }
 
 TEST_CASE("a run that stopped between two epochs goes on with another batch size and seed", "[resume][data]") {

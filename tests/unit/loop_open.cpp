@@ -346,6 +346,27 @@ TEST_CASE("an open fit that failed is over") {
   CHECK_THROWS_AS(fit.advance(), std::runtime_error);
   CHECK(fit.advance() == FitStatus::finished);
   CHECK(listens.events->back() == "exception broken");
+  listens.events->clear();
+  trainer.open(net, data).close();
+  CHECK(listens.events->back() == "teardown");
+  fit.close();  // has nothing left to do
+  CHECK(listens.events->back() == "teardown");
+}
+
+TEST_CASE("after close the trainer evaluates and fits, while the object of the fit is still there") {
+  Whole net;
+  auto data = toy::batches(3);
+  auto trainer = make_trainer<Whole>(TrainerOptions{.max_epochs = 3}, toy::Device{}, Float32{}, Automatic{});
+  auto fit = trainer.open(net, data, NoValidation{});
+  CHECK(fit.advance() == FitStatus::more);
+  fit.close();
+  CHECK(fit.advance() == FitStatus::finished);
+  trainer.test(net, data);
+  auto again = trainer.open(net, data, NoValidation{});
+  CHECK(again.advance() == FitStatus::more);
+  again.close();
+  trainer.fit(net, data, NoValidation{});
+  CHECK(net.seen.size() == 5);
 }
 
 TEST_CASE("a full BatchQueue takes no more, and fit waits in the loader") {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
@@ -201,6 +202,63 @@ TEST_CASE("resume: a window that fails, is resumed inside and fails again has ea
                                          Posts{}, CSVLogger{}, OnExceptionCheckpoint{{.dirpath = whole.path}});
   said([&] { unbroken.fit(model, toy::batches(4), toy::batches(1)); });
   CHECK(table == content(whole / "lightning_logs/version_0/metrics.csv"));
+}
+
+TEST_CASE("resume: a window that is done again has its row of learning rates") {
+  struct FailsInStep {
+    using Stateless = ByChoice;
+    long at = -1;
+    void on_after_backward(Context& ctx) {
+      if (ctx.batch_idx() == std::exchange(at, at == ctx.batch_idx() ? -1 : at))
+        throw Error("fulgurite.test.failed", "something failed");
+    }
+  };
+  auto const table = [](long fails_at, int window) {
+    Folder const folder;
+    auto options = below(folder.path, 1);
+    options.log_every_n_steps = 1;
+    auto const trained = [&](long at) {
+      Scripted model;
+      auto trainer = make_trainer<Scripted>(
+          options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = window}, FailsInStep{at},
+          LearningRateMonitor{}, CSVLogger{}, OnExceptionCheckpoint{{.dirpath = folder.path}});
+      return error_of([&] { trainer.fit(model, toy::batches(4), toy::batches(1)); }).empty();
+    };
+    said([&] {
+      if (fails_at >= 0) CHECK_FALSE(trained(fails_at));
+      CHECK(trained(-1));
+    });
+    return content(folder / "lightning_logs/version_0/metrics.csv");
+  };
+  for (int const window : {1, 2}) {
+    CAPTURE(window);
+    CHECK(table(3, window) == table(-1, window));
+  }
+}
+
+TEST_CASE("resume: after a failure in the sanity check the fit begins with the start of its first epoch") {
+  struct FailsInCheck {
+    using Stateless = ByChoice;
+    bool fails = false;
+    int starts = 0;
+    void on_validation_batch_end(Context&) {
+      if (std::exchange(fails, false)) throw Error("fulgurite.test.failed", "something failed");
+    }
+    void on_train_epoch_start(Context&) { ++starts; }
+  };
+  Folder const folder;
+  auto options = below(folder.path, 1);
+  options.num_sanity_val_steps = 1;
+  auto const trainer = [&](bool fails) {
+    return trainer_of(options, FailsInCheck{fails}, OnExceptionCheckpoint{{.dirpath = folder.path}});
+  };
+  said([&] {
+    Scripted first, second;
+    auto failing = trainer(true), whole = trainer(false);
+    CHECK_FALSE(error_of([&] { failing.fit(first, toy::batches(2), toy::batches(1)); }).empty());
+    whole.fit(second, toy::batches(2), toy::batches(1));
+    CHECK(whole.callback<FailsInCheck>().starts == 1);
+  });
 }
 
 TEST_CASE("snapshot: a model of the same shapes under other names is refused") {

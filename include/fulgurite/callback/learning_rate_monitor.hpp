@@ -124,9 +124,10 @@ class LearningRateMonitor {
     if (options_.logging_interval == Interval::epoch) return;
     long const every = ctx.options().log_every_n_steps;
     long const step = ctx.logged_steps();
-    // The first batch of an accumulation window represents all of them.
-    if (every == 0 || (step + 1) % every != 0 || last_step_ == step) return;
+    // The first batch of an accumulation window represents all of them. If it is done again, its row was taken back.
+    if (every == 0 || (step + 1) % every != 0 || (last_step_ == step && last_batch_ != ctx.batch_idx())) return;
     last_step_ = step;
+    last_batch_ = ctx.batch_idx();
     log(ctx, Interval::step);
   }
   void on_train_epoch_start(auto& ctx) {
@@ -205,7 +206,7 @@ class LearningRateMonitor {
   std::map<std::string, std::size_t>
       earlier_{};  ///< how many rates were logged before the file from which the fit resumed
   std::map<std::string, double> last_momentum_{}, last_weight_decay_{};
-  long last_step_ = -1;
+  long last_step_ = -1, last_batch_ = -1;  ///< of the last row of a step
 };
 
 }  // namespace fulgurite

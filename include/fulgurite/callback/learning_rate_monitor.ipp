@@ -39,7 +39,7 @@ void LearningRateMonitor::state(auto& archive) {
     keys.push_back(key);
     counts.push_back(earlier_[key] + values.size());
   }
-  archive("last_step", last_step_)("keys", keys)("counts", counts);
+  archive("last_step", last_step_)("last_batch", last_batch_)("keys", keys)("counts", counts);
   auto const& every = options_.logging_interval;
   archive.option("logging_interval", std::string(!every ? "any" : *every == Interval::step ? "step" : "epoch"));
   archive.option("log_momentum", options_.log_momentum).option("log_weight_decay", options_.log_weight_decay);
@@ -110,7 +110,7 @@ FULGURITE_BODY void LearningRateMonitor::begin() {
   earlier_.clear();
   last_momentum_.clear();
   last_weight_decay_.clear();
-  last_step_ = -1;
+  last_step_ = last_batch_ = -1;
 }
 
 }  // namespace fulgurite

@@ -564,17 +564,17 @@ template <class R, class Pack, class Source, class From>
 class [[nodiscard]] OpenedFit : Pinned {
  public:
   OpenedFit(loop::State<R>& run, Pack& pack, Source source, From from)
-      : run_(run), source_(std::move(source)), fit_(run, pack, source_, std::move(from)) {}
+      : run_(run), source_(std::move(source)), fit_(std::in_place, run, pack, source_, std::move(from)) {}
   ~OpenedFit() {
-    if (open_) fit_.abandon(loop::left_open());
+    if (fit_) fit_->abandon(loop::left_open());
   }
 
   /// Trains on one batch, with everything that follows from it: hooks, validation, checkpoints, the end of the epoch.
   /// Returns `waiting`, and does nothing, if the loader's `batch_is_ready()` is false; after the end `finished`.
   FitStatus advance() {
-    if (!open_ || finished_) return FitStatus::finished;
-    if (!guarded([&] { return fit_.is_ready(); })) return FitStatus::waiting;
-    finished_ = !guarded([&] { return fit_.advance(); });
+    if (!fit_ || finished_) return FitStatus::finished;
+    if (!guarded([&] { return fit_->is_ready(); })) return FitStatus::waiting;
+    finished_ = !guarded([&] { return fit_->advance(); });
     return finished_ ? FitStatus::finished : FitStatus::more;
   }
 
@@ -588,7 +588,7 @@ class [[nodiscard]] OpenedFit : Pinned {
     auto last = began;
     if (next_batch().expected() > budget) {
       next_batch().forget_one();
-      return finished_ || !open_ ? FitStatus::finished : FitStatus::more;
+      return finished_ || !fit_ ? FitStatus::finished : FitStatus::more;
     }
     for (;;) {
       auto& times = next_batch();
@@ -602,20 +602,21 @@ class [[nodiscard]] OpenedFit : Pinned {
 
   /// Ends training: hooks from on_train_end to teardown, the last checkpoints. An epoch that has begun ends early, as
   /// by a requested stop: an open accumulation window is stepped, the epoch's end hooks run, and no validation follows.
-  /// A run that resumes from the last checkpoint continues that epoch.
+  /// A run that resumes from the last checkpoint continues that epoch. Afterwards the trainer can evaluate and fit.
   void close() {
-    if (!std::exchange(open_, false)) return;
-    fit_.close();
+    if (!fit_) return;
+    guarded([&] { fit_->close(); });
+    fit_.reset();
   }
 
  private:
   /// After an exception the fit is over.
   template <class Body>
-  bool guarded(Body&& body) {
+  auto guarded(Body&& body) {
     try {
       return body();
     } catch (...) {
-      open_ = false;
+      fit_.reset();
       throw;
     }
   }
@@ -629,9 +630,9 @@ class [[nodiscard]] OpenedFit : Pinned {
 
   loop::State<R>& run_;
   Source source_;
-  loop::OpenFit<R, Pack, Source, From> fit_;
+  std::optional<loop::OpenFit<R, Pack, Source, From>> fit_;  ///< until it is closed, or has failed
   loop::BatchTimes times_{}, check_times_{};
-  bool open_ = true, finished_ = false;
+  bool finished_ = false;
 };
 
 }  // namespace fulgurite

@@ -323,6 +323,9 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Find&& find_fil
   if constexpr (shares<R>) run.made.log_dir = of_first_rank(run, run.made.log_dir.string());  // loggers write there
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
     invoke<hook::configure_model>(*run.parts.model, ctx);
+  // Before the file is loaded, whose numbers the model would otherwise round to its narrower type.
+  if constexpr (R::Precision::parameters == Dtype::float64 && requires { R::Backend::widen(*run.parts.model); })
+    R::Backend::widen(*run.parts.model);
   load_file();
   run.parts.strategy.setup(*run.parts.model, run.parts.precision);
 }

@@ -178,7 +178,7 @@ FULGURITE_BODY bool redo_window(RunCore& run, bool keeps_place, bool is_past, bo
     progress.batch = progress.window_start;
     expect_rows(run.callbacks, run.due.rows_of_window(progress.total_batches));
   }
-  run.point.began |= run.facts.in_batch && progress.batch == 0;
+  run.point.began |= run.facts.in_batch && !run.facts.sanity_checking && progress.batch == 0;
   if (keeps_place && is_past) run.slices = 0;
   return false;
 }

@@ -221,6 +221,9 @@ struct OfGradients {
 struct OfModels {
   using Value = at::Tensor;
 
+  /// Makes the weights and buffers float64, where they are.
+  static void widen(auto& model) { libtorch::relocate(libtorch::module_if_any(model), std::nullopt, at::kDouble); }
+
   // Averages of weights: see averaging.hpp.
   static std::vector<Value> weights(auto& model) { return libtorch::weights(libtorch::module_if_any(model)); }
   static std::vector<Value> buffers(auto& model) { return libtorch::buffers(libtorch::module_if_any(model)); }

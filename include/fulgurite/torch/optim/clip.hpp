@@ -40,6 +40,9 @@ namespace libtorch {
 
 /// The part of a gradient that holds numbers: all of it, or a sparse gradient's values.
 at::Tensor dense_part(at::Tensor const& gradient);
+/// The same of a parameter's gradient. A sparse one is made to store one row for each index first: backward stores a
+/// row for each use of an index, and norms and elements are those of their sums.
+at::Tensor summed_gradient(at::Tensor const& parameter);
 
 /// The defined gradients of some parameters, valid during one call. The list is thread-local and reused, so that a step
 /// allocates none. Parameters that know their flat gradients (ArenaParameters) give a few flat tensors.
@@ -51,8 +54,7 @@ class Gradients : Pinned {
       parameters.each_gradient([](at::Tensor const& flat) { list().push_back(flat); });
     } else
       for (auto const& parameter : parameters) {
-        auto const& gradient = parameter.grad();
-        if (gradient.defined()) list().push_back(dense_part(gradient));
+        if (parameter.grad().defined()) list().push_back(summed_gradient(parameter));
       }
   }
   ~Gradients() { list().clear(); }

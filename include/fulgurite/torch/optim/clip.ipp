@@ -15,6 +15,12 @@ FULGURITE_BULK_BODY at::Tensor dense_part(at::Tensor const& gradient) {
   return gradient.is_sparse() ? gradient._values() : gradient;
 }
 
+FULGURITE_BULK_BODY at::Tensor summed_gradient(at::Tensor const& parameter) {
+  if (auto const& gradient = parameter.grad(); gradient.is_sparse() && !gradient.is_coalesced())
+    parameter.mutable_grad() = gradient.coalesce();
+  return dense_part(parameter.grad());
+}
+
 FULGURITE_BULK_BODY bool Gradients::on_one_device() const {
   for (auto const& gradient : list())
     if (gradient.device() != list().front().device()) return false;

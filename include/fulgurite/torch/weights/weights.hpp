@@ -168,8 +168,8 @@ std::vector<at::Tensor> on_host(std::span<at::Tensor const> values);
 /// change is not touched.
 void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type);
 
-/// Does nothing for a model that is not a torch::nn::Module.
-void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type);
+/// Does nothing for a model that is not a torch::nn::Module. Without a device each tensor stays where it is.
+void relocate(torch::nn::Module const* model, std::optional<at::Device> device, std::optional<at::ScalarType> type);
 
 // Tensors of LibTorch in a saved state: `archive.tensor("average", tensor)`.
 

@@ -312,7 +312,6 @@ FULGURITE_BULK_BODY std::vector<at::Tensor> on_host(std::span<at::Tensor const> 
 }
 
 FULGURITE_BULK_BODY void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type) {
-  if (!tensor.defined()) return;
   auto const wanted = type && tensor.is_floating_point() ? *type : tensor.scalar_type();
   if (tensor.device() == device && tensor.scalar_type() == wanted) return;
   auto options = tensor.options().device(device).dtype(wanted).requires_grad(false);
@@ -322,11 +321,13 @@ FULGURITE_BULK_BODY void relocate(at::Tensor& tensor, at::Device device, std::op
   if (gradient.defined()) tensor.mutable_grad() = gradient.to(options);
 }
 
-FULGURITE_BODY void relocate(torch::nn::Module const* model, at::Device device, std::optional<at::ScalarType> type) {
+FULGURITE_BODY void relocate(torch::nn::Module const* model, std::optional<at::Device> device,
+                             std::optional<at::ScalarType> type) {
   if (model == nullptr) return;
   at::NoGradGuard const no_graph;
-  for (auto& parameter : model->parameters()) relocate(parameter, device, type);
-  for (auto& buffer : model->buffers()) relocate(buffer, device, type);
+  for (auto tensors : {model->parameters(), model->buffers()})
+    for (auto& tensor : tensors)
+      if (tensor.defined()) relocate(tensor, device.value_or(tensor.device()), type);
 }
 
 FULGURITE_BULK_BODY SavedTensor saved(at::Tensor const& value) {
