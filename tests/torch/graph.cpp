@@ -339,7 +339,7 @@ TEST_CASE("graphs: answers of the context and what the model keeps on the host a
   CHECK(epoch.recorded == 2);
   auto const step = both<AsksTheStep>(batches(20, 8, 8), {}, 2).first;
   CHECK(step.recorded == 0);
-  CHECK(mentions(step, "training_step reads ctx.global_step(), which differs at each step"));
+  CHECK(mentions(step, "training_step reads ctx.global_step(), which changes too often"));
   auto const member = both<ChangesLater<0>>(batches(60, 8, 8), {}, 1).first;
   CHECK(member.reasons.empty());
   CHECK(member.recorded == 2);

@@ -138,7 +138,7 @@ class StepKinds {
     if (short_lived == most_short_lived) {
       auto const question = step.changed(newest->answers);
       why = question
-                ? "training_step reads ctx." + std::string(loop::name_of(*question)) + "(), which differs at each step"
+                ? "training_step reads ctx." + std::string(loop::name_of(*question)) + "(), which changes too often"
                 : "the batch holds a number or a text that differs at each step: put it into a tensor, which a "
                   "replay reads each time";
     }
