@@ -237,8 +237,7 @@ void update_stays_apart(CaptureReport& report, std::string const& reason);
 void steps_stay_single(CaptureReport& report, std::string const& reason);
 
 /// Calls `say(identifier, sentence)` for each reason that was not given as a warning yet.
-template <class Say>
-void pass_on_reasons(CaptureReport& report, Say&& say) {
+void pass_on_reasons(CaptureReport& report, auto&& say) {
   if (long const all = report.unproven, n = all - report.warned_unproven; n != 0) {
     report.warned_unproven = all;
     say("fulgurite.capture.unchecked",

@@ -87,8 +87,7 @@ struct RecordedKind : StepKind {
 
 /// Returns true if the next step of this kind has to be checked: when Pace says so, at the first replay and the last
 /// batch of an epoch, and where the host has changed.
-template <class Step>
-bool check_is_due(StepKind& one, World const& world, Step const& step) {
+bool check_is_due(StepKind& one, World const& world, auto const& step) {
   return one.pace.check_is_due() || step.is_last() || one.epoch != step.epoch() || !world.host().same(one.host);
 }
 
@@ -108,8 +107,7 @@ class StepKinds {
 
   /// Returns the kind of this step, or nullptr if there is none yet. A kind matches only if the batch's numbers and
   /// everything that its recorded step read from the context have the same values now.
-  template <class Step>
-  P* find(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, Step const& step) {
+  P* find(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, auto const& step) {
     for (auto& one : kinds_)
       if (one->key == key && one->shape == shape && (!one->numbers || *one->numbers == numbers) &&
           !step.changed(one->answers)) {
@@ -122,9 +120,8 @@ class StepKinds {
   /// Adds the kind of this step. If kinds of this key and shape keep differing in one value read from the context, or
   /// in the batch's numbers, `why` says so, and such steps run as they are written. Calls `audit(kind)` before it drops
   /// a kind that was not used for long.
-  template <class Step, class Audit>
-  P& add(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, Step const& step,
-         std::string& why, Audit&& audit) {
+  P& add(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, auto const& step,
+         std::string& why, auto&& audit) {
     P* newest = nullptr;
     P* oldest = nullptr;
     std::size_t alike = 0;
@@ -172,8 +169,7 @@ class StepKinds {
   }
 
   /// Checks each kind that was replayed since its last check.
-  template <class Step>
-  void audit(void* owner, Step& step) {
+  void audit(void* owner, auto& step) {
     for (auto& one : kinds_)
       if (one->unchecked != 0) one->audit(owner, *one, &step);
   }
@@ -249,8 +245,7 @@ inline constexpr char const* hook_logs = "a hook of an optimizer's step logs: lo
 inline constexpr std::uintptr_t cache_line = 64;
 
 /// The number of values that a step has logged so far.
-template <class Board>
-std::size_t pending(Board const& board) {
+std::size_t pending(auto const& board) {
   std::size_t n = 0;
   board.each_pending([&](auto const&) { ++n; });
   return n;
@@ -344,8 +339,7 @@ void append_numbers(T const& object, std::string& bytes) {
 
 /// Appends everything about a batch that decides which recording it needs and how its metrics are weighted. This
 /// includes each tensor's offset in its cache line.
-template <class B>
-void shape_of(B const& batch, std::vector<std::int64_t>& row) {
+void shape_of(auto const& batch, std::vector<std::int64_t>& row) {
   row.clear();
   each_leaf(
       batch,
@@ -382,8 +376,7 @@ struct Parts {
 /// held.
 class HeldParts : Pinned {
  public:
-  template <class Batch>
-  HeldParts(Parts& parts, Batch const& batch) : parts_(parts) {
+  HeldParts(Parts& parts, auto const& batch) : parts_(parts) {
     shape_of(batch, parts.shape);
     parts.numbers.clear();
     append_numbers(batch, parts.numbers);

@@ -45,8 +45,7 @@ at::Tensor dense_part(at::Tensor const& gradient);
 /// allocates none. Parameters that know their flat gradients (ArenaParameters) give a few flat tensors.
 class Gradients : Pinned {
  public:
-  template <class Parameters>
-  explicit Gradients(Parameters const& parameters) {
+  explicit Gradients(auto const& parameters) {
     if constexpr (requires { parameters.each_gradient([](at::Tensor const&) {}); }) {
       parameters.each_gradient([](at::Tensor const& flat) { list().push_back(flat); });
     } else
@@ -84,8 +83,7 @@ std::optional<double> factor_now(at::Tensor const& norm, double limit);
 /// The 2-norm of each gradient, in the order of the parameters, even if all are in one flat buffer: the norm of these
 /// norms has LibTorch's bits, and one sum over the buffer would not. On the CPU the kernel is called directly, without
 /// the dispatcher.
-template <class Parameters>
-std::vector<at::Tensor> norms_of(Parameters const& parameters, std::vector<at::Tensor> const& gradients) {
+std::vector<at::Tensor> norms_of(auto const& parameters, std::vector<at::Tensor> const& gradients) {
   bool const directly = !c10::impl::tls_is_dispatch_key_included(recording_key);
   std::vector<at::Tensor> norms;
   auto const add = [&](at::Tensor const& gradient) {
@@ -183,8 +181,7 @@ bool all_finite(std::uint16_t const* bits, std::size_t size, std::uint16_t expon
 std::optional<bool> plainly_finite(at::Tensor const& tensor);
 bool all_finite(at::Tensor const& tensor);
 
-template <class Parameters>
-bool on_a_device(Parameters const& parameters) {
+bool on_a_device(auto const& parameters) {
   auto const first = parameters.begin();
   return first != parameters.end() && !first->is_cpu();
 }
@@ -269,10 +266,7 @@ class GradientLooks {
   GradientLooks& operator=(GradientLooks&&) = delete;
   ~GradientLooks();
 
-  template <class Model>
-  void attach(Model const& model) {
-    attach_to(module_if_any(model));
-  }
+  void attach(auto const& model) { attach_to(module_if_any(model)); }
   void detach();
 
   /// The results for the gradients of the current step; nullptr if no parameter is checked.
@@ -334,8 +328,7 @@ Norms gradient_norms(std::vector<std::pair<std::string, at::Tensor>> const& para
 
 /// The norms of the gradients of an optimizer's parameters, by the model's names, or by their positions in the
 /// optimizer if the model has no names.
-template <class Model, class Optimizer>
-Norms gradient_norms(Model& model, Optimizer& optimizer, double type) {
+Norms gradient_norms(auto& model, auto& optimizer, double type) {
   auto const& stepped = optimizer.parameters();
   auto named = named_parameters(model);
   if (named.empty())

@@ -166,8 +166,7 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   }
   /// Takes a step. The closure clears the gradients, runs backward and returns the loss; the optimizer may call it
   /// several times. Returns the first loss.
-  template <class Closure>
-  at::Tensor step(Closure&& closure)
+  at::Tensor step(auto&& closure)
     requires needs_closure
   {
     return optimizer_.step(std::ref(closure));
@@ -371,14 +370,12 @@ class Toggle : Pinned {
  public:
   Toggle() = default;
   /// Toggles `chosen`. `all`: a tuple of the optimizers, the chosen one among them.
-  template <class Optimizer, class All>
-  Toggle(Optimizer& chosen, All& all) : Toggle() {  // so that the destructor runs if `toggle` throws
+  Toggle(auto& chosen, auto& all) : Toggle() {  // so that the destructor runs if `toggle` throws
     toggle(chosen, all);
   }
   ~Toggle() { untoggle(); }
 
-  template <class Optimizer, class All>
-  void toggle(Optimizer& chosen, All& all) {
+  void toggle(auto& chosen, auto& all) {
     untoggle();
     auto const is_chosen = [&](auto& one) {
       return static_cast<void const*>(&one) == static_cast<void const*>(&chosen);
@@ -396,8 +393,7 @@ class Toggle : Pinned {
  private:
   using Flags = libtorch::GradientFlags;
 
-  template <class Optimizer>
-  static void remember(Optimizer& optimizer, Flags& flags) {
+  static void remember(auto& optimizer, Flags& flags) {
     for (auto const& parameter : optimizer.parameters()) flags.emplace_back(parameter, parameter.requires_grad());
   }
   Flags own_;  ///< a member so that its capacity is reused

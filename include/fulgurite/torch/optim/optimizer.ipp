@@ -82,8 +82,7 @@ void each_kept(State& all, F&& f) {
 // Loads the saved state of a torch::optim optimizer: everything is read and compared before anything changes.
 
 /// The number of parameters in each group.
-template <class X>
-std::vector<std::size_t> group_sizes(X const& optimizer) {
+std::vector<std::size_t> group_sizes(auto const& optimizer) {
   std::vector<std::size_t> sizes;
   for (auto const& group : optimizer.param_groups()) sizes.push_back(group.params().size());
   return sizes;
@@ -105,8 +104,7 @@ class OptimizerReader {
 
  public:
   /// Throws an Error that names everything that differs.
-  template <class Archive>
-  OptimizerReader(X& optimizer, GivenOptions const& given, Archive& archive) : optimizer_(&optimizer), given_(given) {
+  OptimizerReader(X& optimizer, GivenOptions const& given, auto& archive) : optimizer_(&optimizer), given_(given) {
     std::string name;
     std::vector<std::size_t> sizes;
     archive("class", name)("parameters", sizes);
@@ -130,8 +128,7 @@ class OptimizerReader {
   }
 
  private:
-  template <class Archive>
-  void read_group(std::size_t g, Archive& from) {
+  void read_group(std::size_t g, auto& from) {
     auto const& group = optimizer_->param_groups()[g];
     auto& options = options_.emplace_back(static_cast<Options const&>(group.options()));
     auto const& given = given_to<Options>(given_, *optimizer_, g);
@@ -154,8 +151,7 @@ class OptimizerReader {
       });
   }
 
-  template <class Archive>
-  void read_state(at::Tensor const& parameter, Options const& options, State& state, Archive& from) {
+  void read_state(at::Tensor const& parameter, Options const& options, State& state, auto& from) {
     each_kept(state, [&]<class V>(std::string_view name, V& value) {
       auto const made = [&](SavedTensor const& saved) { return tensor(name, saved, parameter); };
       if constexpr (std::is_same_v<V, at::Tensor>) {
