@@ -296,9 +296,6 @@ template <class M, class S, class P, class O, class... Cs>
 using VerdictOn = decltype(trainer<M, S, P, O, Cs...>());
 
 }  // namespace judge
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 // Replaces a trainer that does not compile.
 

@@ -22,7 +22,8 @@
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 
-namespace fulgurite::libtorch::capture {
+namespace fulgurite {
+namespace libtorch::capture {
 
 using torch::jit::Stack;
 
@@ -172,12 +173,7 @@ struct TapeFacts {
 std::vector<bool> live_calls(std::vector<Call> const& calls, std::vector<at::Tensor> const& leaving,
                              Listing const& listing, TapeFacts& facts);
 
-}  // namespace fulgurite::libtorch::capture
-
 // What a captured strategy reports about its work.
-
-namespace fulgurite {
-namespace libtorch::capture {
 
 /// A counter that several threads may increment: copies of a strategy, such as those of a sweep's members, share one
 /// report.

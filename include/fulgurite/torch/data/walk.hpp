@@ -196,31 +196,6 @@ struct AnyOf {
   }
 };
 
-}  // namespace walk
-
-/// Calls `f(part)` for each direct part of a batch: element, field, or content of an optional. Does nothing for a type
-/// whose fields cannot be accessed.
-template <class T, class F>
-void each_part(T& object, F&& f) {
-  using B = std::remove_const_t<T>;
-  if constexpr (walk::is_optional<B>) {
-    if (object) f(*object);
-  } else if constexpr (walk::is_example<B>) {
-    f(object.data);
-    if constexpr (requires { object.target; }) f(object.target);
-  } else if constexpr (walk::Container<B> || std::is_bounded_array_v<B>) {
-    for (auto& element : object) f(element);
-  } else if constexpr (walk::TupleLike<B>) {
-    std::apply([&](auto&... element) { (f(element), ...); }, object);
-  } else if constexpr (walk::HanaStruct<B>) {
-    boost::hana::unpack(boost::hana::accessors<B>(),
-                        [&](auto... field) { (f(boost::hana::second(field)(object)), ...); });
-  } else {
-    aggregate::with_fields(object, [&](auto&... field) { (f(field), ...); });
-  }
-}
-
-namespace walk {
 template <class T, std::size_t... I, std::size_t Depth>
 consteval bool tuple_holds(std::index_sequence<I...>, std::integral_constant<std::size_t, Depth>) {
   return (holds<std::remove_const_t<std::tuple_element_t<I, T>>, Depth>() || ...);
@@ -251,6 +226,28 @@ consteval bool holds() {
   }
 }
 }  // namespace walk
+
+/// Calls `f(part)` for each direct part of a batch: element, field, or content of an optional. Does nothing for a type
+/// whose fields cannot be accessed.
+template <class T, class F>
+void each_part(T& object, F&& f) {
+  using B = std::remove_const_t<T>;
+  if constexpr (walk::is_optional<B>) {
+    if (object) f(*object);
+  } else if constexpr (walk::is_example<B>) {
+    f(object.data);
+    if constexpr (requires { object.target; }) f(object.target);
+  } else if constexpr (walk::Container<B> || std::is_bounded_array_v<B>) {
+    for (auto& element : object) f(element);
+  } else if constexpr (walk::TupleLike<B>) {
+    std::apply([&](auto&... element) { (f(element), ...); }, object);
+  } else if constexpr (walk::HanaStruct<B>) {
+    boost::hana::unpack(boost::hana::accessors<B>(),
+                        [&](auto... field) { (f(boost::hana::second(field)(object)), ...); });
+  } else {
+    aggregate::with_fields(object, [&](auto&... field) { (f(field), ...); });
+  }
+}
 
 /// True if a batch type can hold tensors at all. If not, nothing is traversed, copied or moved.
 template <class T>

@@ -43,7 +43,8 @@ FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 }  // namespace torch::optim
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 /// The two types of an optimizer; void for a class that is not LibTorch's own.
 template <class X>
@@ -90,12 +91,6 @@ FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::AdamW&));
 FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::RMSprop&));
 FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::SGD&));
 
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
-namespace libtorch {
-
 /// A base of TorchOptimizer that makes it Stateless if the user's class X declares itself Stateless.
 template <class X>
 struct MayForget {};
@@ -123,6 +118,30 @@ class TorchGroups {
  private:
   GivenOptions given_;
   std::vector<at::Tensor> parameters_;
+};
+
+/// Makes a LibTorch scheduler for a LibTorch optimizer. It is on the heap, since it can be neither assigned nor
+/// default-constructed.
+template <class Factory>
+class MadeScheduler {
+ public:
+  using Made = std::remove_cvref_t<std::invoke_result_t<Factory&, torch::optim::Optimizer&>>;
+
+  explicit MadeScheduler(Factory factory) : factory_(std::move(factory)) {}
+  void attach(torch::optim::Optimizer& optimizer) {
+    optimizer_ = &optimizer;
+    again();
+  }
+  void again() {
+    if (optimizer_) made_.reset(new Made(factory_(*optimizer_)));
+  }
+  Made* operator->() const { return made_.get(); }
+  explicit operator bool() const { return made_ != nullptr; }
+
+ private:
+  Factory factory_;
+  torch::optim::Optimizer* optimizer_ = nullptr;
+  std::unique_ptr<Made> made_;
 };
 
 }  // namespace libtorch
@@ -246,34 +265,6 @@ class TorchOptimizer : public libtorch::MayForget<X> {
 
 // LibTorch's own schedulers used as a schedule. Their state cannot be read, so a checkpoint keeps the moves that they
 // made.
-
-namespace libtorch {
-
-/// Makes a LibTorch scheduler for a LibTorch optimizer. It is on the heap, since it can be neither assigned nor
-/// default-constructed.
-template <class Factory>
-class MadeScheduler {
- public:
-  using Made = std::remove_cvref_t<std::invoke_result_t<Factory&, torch::optim::Optimizer&>>;
-
-  explicit MadeScheduler(Factory factory) : factory_(std::move(factory)) {}
-  void attach(torch::optim::Optimizer& optimizer) {
-    optimizer_ = &optimizer;
-    again();
-  }
-  void again() {
-    if (optimizer_) made_.reset(new Made(factory_(*optimizer_)));
-  }
-  Made* operator->() const { return made_.get(); }
-  explicit operator bool() const { return made_ != nullptr; }
-
- private:
-  Factory factory_;
-  torch::optim::Optimizer* optimizer_ = nullptr;
-  std::unique_ptr<Made> made_;
-};
-
-}  // namespace libtorch
 
 /// The return type of `torch_schedule`.
 template <class Factory>
