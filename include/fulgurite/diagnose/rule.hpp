@@ -97,9 +97,12 @@ struct Broken {
   constexpr std::string_view id() const { return identifier(sentence); }
 };
 
-// Rules are rows in a function `template <bool Says = false, class = void> static consteval auto judge()` of a class
-// that calls itself `Rules`; `return Fine{};` is the last line. They are evaluated in that order, and a rule after a
-// broken one is not instantiated.
+/// Begins the rows of a class of rules, whose last line is `return Fine{};`. They are evaluated in that order, and a
+/// rule after a broken one is not instantiated.
+#define FULGURITE_JUDGE(CLASS)                                                                                         \
+  using Rules = CLASS;                                                                                                 \
+  template <bool Says = false, class = void>                                                                           \
+  static consteval auto judge()
 
 /// A row: "[fulgurite.area.rule] the sentence", accepts<TypeAtFault>, the condition.
 #define FULGURITE_RULE(SENTENCE, WHOM, ...)                                                                            \
