@@ -82,7 +82,8 @@ void each_kept(State& all, F&& f) {
 // Loads the saved state of a torch::optim optimizer: everything is read and compared before anything changes.
 
 /// The number of parameters in each group.
-std::vector<std::size_t> group_sizes(auto const& optimizer) {
+template <class X>
+std::vector<std::size_t> group_sizes(X const& optimizer) {
   std::vector<std::size_t> sizes;
   for (auto const& group : optimizer.param_groups()) sizes.push_back(group.params().size());
   return sizes;
