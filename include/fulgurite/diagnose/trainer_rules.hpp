@@ -295,30 +295,17 @@ class TrainerBody {
   struct Run {
     using Model = M;
   };
-  template <class... Args>
-  TrainerBody(Args&&...) {}
-  template <class... Args>
-  void fit(Args&&...) {}
-  template <class... Args>
-  std::vector<std::vector<MetricValue>> validate(Args&&...) {
-    return {};
-  }
-  template <class... Args>
-  std::vector<std::vector<MetricValue>> test(Args&&...) {
-    return {};
-  }
-  template <class... Args>
-  std::vector<std::vector<refusal::Nothing>> predict(Args&&...) {
-    return {};
-  }
+  TrainerBody(auto&&...) {}
+  void fit(auto&&...) {}
+  std::vector<std::vector<MetricValue>> validate(auto&&...) { return {}; }
+  std::vector<std::vector<MetricValue>> test(auto&&...) { return {}; }
+  std::vector<std::vector<refusal::Nothing>> predict(auto&&...) { return {}; }
   void save_checkpoint(std::filesystem::path const&) {}
   refusal::Nothing snapshot() { return {}; }
-  template <class From>
-  void restore(From const&) {}
-  template <class... Args>
-  void search(Args&&...) {}
-  template <class Kind, class... Args>
-  void search_evaluation(Args&&...) {}
+  void restore(auto const&) {}
+  void search(auto&&...) {}
+  template <class Kind>
+  void search_evaluation(auto&&...) {}
   void set_options(TrainerOptions const&) {}
   void set_optimization(O const&) {}
   TrainerOptions const& given_options() const;
@@ -326,10 +313,7 @@ class TrainerBody {
   T& callback();
   template <template <class...> class T>
   typename refusal::Only<T, Cs...>::type& callback();
-  template <class Metric>
-  std::optional<double> value(Metric const&) const {
-    return {};
-  }
+  std::optional<double> value(auto const&) const { return {}; }
   Progress const& progress() const;
   std::vector<std::string> const& warnings() const;
   Outcome outcome() const;
