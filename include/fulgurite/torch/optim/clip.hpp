@@ -309,15 +309,17 @@ bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
   return true;
 }
 
-// Clipping for LibTorch's optimizers.
-FULGURITE_EXTERN(at::Tensor clip_norm(std::vector<at::Tensor> const&, double));
-FULGURITE_EXTERN(void clip_value(std::vector<at::Tensor> const&, double));
-FULGURITE_EXTERN(void scale_gradients(std::vector<at::Tensor> const&, double));
-FULGURITE_EXTERN(bool gradients_finite(std::vector<at::Tensor> const&));
-FULGURITE_EXTERN(bool gradients_finite(std::vector<at::Tensor> const&, SeenGradients const&));
-FULGURITE_EXTERN(bool weights_finite(std::vector<at::Tensor> const&));
-FULGURITE_EXTERN(void note_gradients(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
-FULGURITE_EXTERN(void note_weights(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
+// All of it for the parameters of LibTorch's optimizers, and in first_order.hpp for those of ours.
+#define FULGURITE_CLIPPING(WHAT, LIST)                                                                                 \
+  FULGURITE_##WHAT(at::Tensor clip_norm(LIST const&, double));                                                         \
+  FULGURITE_##WHAT(void clip_value(LIST const&, double));                                                              \
+  FULGURITE_##WHAT(void scale_gradients(LIST const&, double));                                                         \
+  FULGURITE_##WHAT(bool gradients_finite(LIST const&));                                                                \
+  FULGURITE_##WHAT(bool gradients_finite(LIST const&, SeenGradients const&));                                          \
+  FULGURITE_##WHAT(bool weights_finite(LIST const&));                                                                  \
+  FULGURITE_##WHAT(void note_gradients(std::vector<at::Tensor>&, LIST const&));                                        \
+  FULGURITE_##WHAT(void note_weights(std::vector<at::Tensor>&, LIST const&))
+FULGURITE_CLIPPING(EXTERN, std::vector<at::Tensor>);
 
 // The norms of gradients, one for each parameter and one over all, with a single read from the device.
 
