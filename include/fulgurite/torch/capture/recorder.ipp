@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <utility>

@@ -14,8 +14,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <optional>
-#include <tuple>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>

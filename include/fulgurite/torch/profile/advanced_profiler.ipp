@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <set>
-#include <utility>
 
 #include <torch/csrc/autograd/profiler_kineto.h>
 
