@@ -265,44 +265,19 @@ class SetFor : Pinned {
 
 // Batches and results as a recording sees them: their tensors in a fixed order.
 
-template <class T, std::size_t Depth>
-consteval bool only();
-
-template <std::size_t Depth>
-struct AllOf {
-  template <class... Fields>
-  constexpr auto operator()(Fields&...) const
-      -> std::bool_constant<(only<std::remove_const_t<Fields>, Depth>() && ...)> {
-    return {};
-  }
-};
-
-template <class T, std::size_t... I, std::size_t Depth>
-consteval bool tuple_only(std::index_sequence<I...>, std::integral_constant<std::size_t, Depth>) {
-  return (only<std::remove_const_t<std::tuple_element_t<I, T>>, Depth>() && ...);
-}
-
 /// What a batch or a result may hold besides tensors: compared byte by byte, so a type without unused bytes.
 template <class T>
 concept HostNumber = std::is_enum_v<T> || (std::is_arithmetic_v<T> && !std::same_as<T, long double>);
 
 template <class T, std::size_t Depth>
 consteval bool only() {
+  constexpr auto all = []<class... Parts>(walk::Types<Parts...>) { return (only<Parts, Depth - 1>() && ...); };
   if constexpr (TensorLike<T> || HostNumber<T> || std::same_as<T, std::string>) return true;
   else if constexpr (std::same_as<T, std::vector<bool>>) return false;  // its elements cannot be referred to
   else if constexpr (Depth == 0 || !(std::is_class_v<T> || std::is_bounded_array_v<T>) || PackedSequenceLike<T>)
     return false;
-  else if constexpr (walk::is_example<T>) {
-    if constexpr (std::is_void_v<typename T::TargetType>) return only<typename T::DataType, Depth - 1>();
-    else return only<typename T::DataType, Depth - 1>() && only<typename T::TargetType, Depth - 1>();
-  } else if constexpr (walk::is_optional<T> || walk::Container<T>)
-    return only<std::remove_const_t<typename T::value_type>, Depth - 1>();
-  else if constexpr (std::is_bounded_array_v<T>) return only<std::remove_const_t<std::remove_extent_t<T>>, Depth - 1>();
-  else if constexpr (walk::TupleLike<T>)
-    return tuple_only<T>(std::make_index_sequence<std::tuple_size_v<T>>{},
-                         std::integral_constant<std::size_t, Depth - 1>{});
-  else if constexpr (aggregate::fields<T> != 0)
-    return decltype(aggregate::with_fields(std::declval<T&>(), AllOf<Depth - 1>{}))::value;
+  else if constexpr (walk::HasElements<T>) return all(walk::element_types<T>());
+  else if constexpr (aggregate::fields<T> != 0) return all(walk::FieldTypes<T>{});
   else return false;
 }
 
