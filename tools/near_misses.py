@@ -209,7 +209,8 @@ MOST_NAMES = 4  # of one meaning in a row
 def sentence(name: str) -> list[str]:
     """The refusal of one name, in lines of a macro: a macro for it would be one more that compilers print."""
     return [f'template <> struct About<HookId::{name}> {{ template <bool, class Whom> static consteval auto judge() {{',
-            f'  static_assert(judge::accepts<typename Whom::Subject>, FULGURITE_NEAR #{name} FULGURITE_USE MEANT); }} }};']
+            f'  static_assert(judge::accepts<typename Whom::Subject>, '
+            f'FULGURITE_NEAR #{name} FULGURITE_USE MEANT); }} }};']
 
 
 def sentence_macro(count: int) -> str:
