@@ -203,35 +203,56 @@ def names_header() -> str:
 '''
 
 
-SENTENCE = r'''
-#define FULGURITE_NEAR(NAME, MEANT)                                                                                    \
-  template <> struct About<HookId::NAME> {                                                                             \
-    template <bool, class Whom> static consteval auto judge() {                                                        \
-      static_assert(judge::accepts<typename Whom::Subject>, "[fulgurite.hook.near_miss] " #NAME                        \
-                    " is not a hook and would never be called: use " MEANT);                                           \
-    }                                                                                                                  \
-  };'''[1:]
+MOST_NAMES = 4  # of one meaning in a row
+
+
+def sentence(name: str) -> list[str]:
+    """The refusal of one name, in lines of a macro: a macro for it would be one more that compilers print."""
+    return [f'template <> struct About<HookId::{name}> {{ template <bool, class Whom> static consteval auto judge() {{',
+            f'  static_assert(judge::accepts<typename Whom::Subject>, '
+            f'FULGURITE_NEAR #{name} FULGURITE_USE MEANT); }} }};']
+
+
+def sentence_macro(count: int) -> str:
+    names = [f'NAME{at}' for at in range(1, count + 1)]
+    head = f'#define FULGURITE_NEAR_{count}(MEANT, {", ".join(names)})'
+    return ' \\\n  '.join([head, *(line for name in names for line in sentence(name))])
+
+
+def sentence_rows(meant: str, names: list[str]):
+    """Rows with as many names as fit into a line."""
+    while names:
+        rows = (f'FULGURITE_NEAR_{count}("{meant}", {", ".join(names[:count])})'
+                for count in range(min(MOST_NAMES, len(names)), 0, -1))
+        row = next(row for row in rows if len(row) <= 120 or row.startswith('FULGURITE_NEAR_1('))
+        yield row
+        names = names[row.count(',') - meant.count(','):]
 
 
 def sentences_header() -> str:
     meant = table()
     for names in of_policies().values():
         meant |= names
-    rows = '\n'.join(packed([f'FULGURITE_NEAR({name}, "{what}")' for what, names in grouped(meant).items()
-                             for name in names], 120))
+    macros = '\n'.join(map(sentence_macro, range(1, MOST_NAMES + 1)))
+    rows = '\n'.join(packed([row for what, names in grouped(meant).items() for row in sentence_rows(what, names)], 120))
+    undefined = '\n'.join(f'#undef FULGURITE_NEAR_{count}' for count in range(1, MOST_NAMES + 1))
     return f'''#pragma once
-// Written by tools/near_misses.py: what is meant by each name of hook/near_miss_names.hpp. Each is a row by itself,
-// since compilers print every macro between a sentence and the program.
+// Written by tools/near_misses.py: what is meant by each name of hook/near_miss_names.hpp. Rows are macros of their
+// own, and none of these uses another, since compilers print every macro between a sentence and the program.
 
-#pragma GCC system_header  // keeps the macro out of g++'s trace
+#pragma GCC system_header  // keeps the macros out of g++'s trace
 
 #include <fulgurite/diagnose/rule.hpp>
 
 namespace fulgurite::refusal {{
 
 // clang-format off
-{SENTENCE}
+#define FULGURITE_NEAR "[fulgurite.hook.near_miss] "
+#define FULGURITE_USE " is not a hook and would never be called: use "
+{macros}
 {rows}
+{undefined}
+#undef FULGURITE_USE
 #undef FULGURITE_NEAR
 // clang-format on
 

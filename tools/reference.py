@@ -122,7 +122,7 @@ def declaration(file: pathlib.Path, begin: int, last: int) -> tuple[Declaration,
         text.append(shown)
         shown, at = re.sub(LITERAL, '', shown), at + 1
         depth += len(re.findall(r'[({\[]', shown)) - len(re.findall(r'[)}\]]', shown))
-        ends = re.search(r'^(?!requires).*[;}]$', shown) or re.fullmatch(r'[A-Z_]+\(.*\)', ' '.join(text))
+        ends = re.search(r'^(?!requires).*[;}]$', shown) or re.fullmatch(r'[A-Z_\d]+\(.*\)', ' '.join(text))
         if ends and not depth:
             break
         if at >= last or depth < 0:
@@ -283,8 +283,9 @@ RESULTS = {'none': '', 'may_stop': '`Stop`', 'may_skip_epoch': '`Flow`', 'value'
 def forms() -> dict[str, str]:
     """Each hook's arguments as diagnose/hook_refusals.hpp writes them into messages; `optimizer.lr` of a policy's."""
     text = (INCLUDE / 'diagnose' / 'hook_refusals.hpp').read_text()
-    found = dict(re.findall(r'^FULGURITE_(?:EVENT|OVERRIDE)\((\w+), "(.*?)"', text, re.M))
-    found |= {name: '(auto const& batch, auto& ctx)' for name in re.findall(r'^FULGURITE_STEP\((\w+)\)', text, re.M)}
+    found = dict(re.findall(r'^FULGURITE_FORM\((\w+), "(.*?)"', text, re.M))
+    steps = re.findall(r'^FULGURITE_FORM\((\w+), "\(\) or \1\(auto& ctx\)"', text, re.M)
+    found |= {name: '(auto const& batch, auto& ctx)' for name in steps}
     functions = re.findall(r'^FULGURITE_FUNCTION\((\w+), (\w+), "(.*?)"', text, re.M)
     return found | {'configure_optimizers': '(auto& ctx)'} | {f'{kind}.{name}': form for kind, name, form in functions}
 

@@ -30,6 +30,7 @@
 #include <fulgurite/torch/data/torch_loader.hpp>
 
 #include "../unit/data_testing.hpp"
+#include "fixtures.hpp"
 #include "toy.hpp"
 
 using namespace fulgurite::data;

@@ -26,9 +26,7 @@ FULGURITE_BODY void BackboneFinetuning::refuse_optimizer() const {
                   "head->parameters() or filter_params(*this)");
 }
 
-}  // namespace fulgurite
-
-namespace fulgurite::finetuning {
+namespace finetuning {
 
 void AddedGroup::state(auto& archive) {
   archive("optimizer", optimizer)("group", group)("epoch", epoch)("lr", lr)("lr_epoch", lr_epoch)("parameters",
@@ -36,9 +34,7 @@ void AddedGroup::state(auto& archive) {
 }
 FULGURITE_STATE(AddedGroup)
 
-}  // namespace fulgurite::finetuning
-
-namespace fulgurite {
+}  // namespace finetuning
 
 void BackboneFinetuning::state(auto& archive) {
   Base::state(archive);

@@ -134,9 +134,8 @@ std::string name_of_run(std::string const& prefix, std::string_view model);
 
 /// The first free path of folder/name.ext, folder/name-v1.ext, folder/name-v2.ext, ... `taken(path)` returns true if a
 /// path is not free; `ours` always is free.
-template <class Taken>
 std::filesystem::path unused_name(std::filesystem::path const& folder, std::string const& name,
-                                  std::string const& extension, std::filesystem::path const& ours, Taken&& taken) {
+                                  std::string const& extension, std::filesystem::path const& ours, auto&& taken) {
   auto path = folder / (name + extension);
   for (int version = 1; path != ours && taken(path); ++version)
     path = folder / (name + "-v" + std::to_string(version) + extension);

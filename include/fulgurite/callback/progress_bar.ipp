@@ -8,6 +8,27 @@
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/report/terminal.hpp>
 
+namespace fulgurite::report {
+
+FULGURITE_BODY std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds) {
+  auto const some = [](auto count, char const* what) { return std::to_string(count) + what + (count == 1 ? "" : "s"); };
+  std::string text = some(epochs, " epoch") + ", " + some(steps, " step") + " in " + clock_text(seconds);
+  if (!outcome.ended_by.empty() && !outcome.ended_by.starts_with("max_epochs"))  // the line has the epochs already
+    text += "; ended by " + outcome.ended_by;
+  if (outcome.best_value)
+    text += "; best " + outcome.best_metric + " " + formatted("%.4g", *outcome.best_value) + " in epoch " +
+            std::to_string(outcome.best_epoch);
+  auto const file = [&](char const* what, auto const& path) {
+    if (!path.empty()) text += what + path.string();
+  };
+  file("; best file ", outcome.best_file);
+  if (outcome.last_file != outcome.best_file) file("; last file ", outcome.last_file);
+  file("; metrics ", outcome.metrics_file);
+  return text;
+}
+
+}  // namespace fulgurite::report
+
 namespace fulgurite {
 
 FULGURITE_BODY ProgressBar::ProgressBar(ProgressBarOptions options)
@@ -41,31 +62,6 @@ FULGURITE_BODY int ProgressBar::columns() const {
   auto const columns = static_cast<int>(report::text_columns(options_.stream, options_.columns));
   return columns == 0 && terminal_ ? 80 : columns;  // a terminal without a size, as in some containers
 }
-
-}  // namespace fulgurite
-
-namespace fulgurite::report {
-
-FULGURITE_BODY std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds) {
-  auto const some = [](auto count, char const* what) { return std::to_string(count) + what + (count == 1 ? "" : "s"); };
-  std::string text = some(epochs, " epoch") + ", " + some(steps, " step") + " in " + clock_text(seconds);
-  if (!outcome.ended_by.empty() && !outcome.ended_by.starts_with("max_epochs"))  // the line has the epochs already
-    text += "; ended by " + outcome.ended_by;
-  if (outcome.best_value)
-    text += "; best " + outcome.best_metric + " " + formatted("%.4g", *outcome.best_value) + " in epoch " +
-            std::to_string(outcome.best_epoch);
-  auto const file = [&](char const* what, auto const& path) {
-    if (!path.empty()) text += what + path.string();
-  };
-  file("; best file ", outcome.best_file);
-  if (outcome.last_file != outcome.best_file) file("; last file ", outcome.last_file);
-  file("; metrics ", outcome.metrics_file);
-  return text;
-}
-
-}  // namespace fulgurite::report
-
-namespace fulgurite {
 
 /// The number of batches of the epoch, of which `done` are over, up to the batch in which max_steps ends it; nullopt if
 /// neither is known. If the loader has no size, this is an upper bound: the loader may end before max_steps. In manual

@@ -16,6 +16,9 @@ FULGURITE_BULK_BODY bool PruningChoice::operator()(std::string_view name) const 
   return parameters.empty() ? any(parameter_names, name.substr(name.rfind('.') + 1)) : any(parameters, name);
 }
 
+void SavedMask::state(auto& archive) { archive("name", name)("bits", bits)("initial", initial); }
+FULGURITE_STATE(SavedMask)
+
 }  // namespace fulgurite
 
 namespace fulgurite::pruning {
@@ -50,10 +53,3 @@ FULGURITE_BULK_BODY SavedMask const& find(std::vector<SavedMask> const& saved, s
 }
 
 }  // namespace fulgurite::pruning
-
-namespace fulgurite {
-
-void SavedMask::state(auto& archive) { archive("name", name)("bits", bits)("initial", initial); }
-FULGURITE_STATE(SavedMask)
-
-}  // namespace fulgurite

@@ -202,8 +202,7 @@ class ThroughputMonitor {
     log(train, ctx);
   }
 
-  template <class Model>
-  static double flops(Model const& model) {
+  static double flops(auto const& model) {
     if constexpr (std::is_invocable_v<decltype(model.flops_per_batch)>)
       return static_cast<double>(model.flops_per_batch());
     else return static_cast<double>(model.flops_per_batch);

@@ -43,9 +43,8 @@ bool at_train_epoch_end(std::optional<bool> said, auto const& ctx) {
 }
 
 }  // namespace watch
-}  // namespace fulgurite
 
-namespace fulgurite::run_output {
+namespace run_output {
 
 // Where a callback writes the files of a run, and the run's name.
 
@@ -59,7 +58,8 @@ constexpr std::string_view name_of(Stage stage) {
   return names[static_cast<int>(stage)];
 }
 
-}  // namespace fulgurite::run_output
+}  // namespace run_output
+}  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/callback/watch.ipp>

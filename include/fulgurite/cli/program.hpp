@@ -92,8 +92,7 @@ std::vector<std::string> resolve(Table& table, Words const& words, char const* c
 // Checks that a run would make once its data are loaded, made before they are read.
 
 /// For `fit`, whose trainer may have limits set by the program: throws an Error if no limit ends it.
-template <class Trainer>
-void check_end(Trainer const& trainer) {
+void check_end(auto const& trainer) {
   try {
     loop::check_end(loop::effective(trainer.given_options()));
   } catch (Error const& error) {
@@ -195,8 +194,7 @@ struct Can {
 };
 
 /// The member in which a model keeps its learning rate: `hparams.lr`, `hparams.learning_rate`, `lr` or `learning_rate`.
-template <class Model>
-auto* rate_of(Model& model) {
+auto* rate_of(auto& model) {
   if constexpr (requires { model.hparams.lr; }) return &model.hparams.lr;
   else if constexpr (requires { model.hparams.learning_rate; }) return &model.hparams.learning_rate;
   else if constexpr (requires { model.lr; }) return &model.lr;

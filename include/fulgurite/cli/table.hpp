@@ -118,8 +118,7 @@ class Choice {
     table.add_choice("trainer." + std::string(Option.view()), chosen_, {std::string(Nameds::name)...}, "");
   }
   /// Calls `then(policy)` with the chosen policy.
-  template <class Then>
-  void with(Then&& then) const {
+  void with(auto&& then) const {
     boost::hana::for_each(all_, [&](auto const& one) {
       if (one.name == chosen_) then(one.policy);
     });
@@ -161,10 +160,7 @@ class FromText {
       : text_(std::move(initial)), make_(std::move(make)), about_(std::move(about)) {}
 
   void add_to(Table& table) { table.add("trainer." + std::string(Option.view()), text_, about_); }
-  template <class Then>
-  void with(Then&& then) const {
-    then(made());
-  }
+  void with(auto&& then) const { then(made()); }
 
  private:
   auto made() const {
@@ -193,10 +189,7 @@ template <class T>
 concept Chooses = requires(T& choice, Table& table) { choice.add_to(table); };
 
 /// Calls `then(policies...)` with the chosen policies. Arguments that are no choices are passed on.
-template <class Then>
-void with_chosen(Then&& then) {
-  then();
-}
+void with_chosen(auto&& then) { then(); }
 template <class Then, class First, class... Rest>
 void with_chosen(Then&& then, First& first, Rest&... rest) {
   auto const next = [&](auto const& policy) {
@@ -271,8 +264,7 @@ constexpr std::string_view help_of(std::string_view name) {
 }
 
 /// Adds all fields that can be read from a text, in the group trainer.
-template <class Options>
-void add_trainer_options(Table& table, Options& options) {
+void add_trainer_options(Table& table, auto& options) {
   reflect::each_field(options, [&]<class T>(std::string_view name, T& field) {
     if constexpr (Textual<T>) table.add("trainer." + std::string(name), field, std::string(help_of(name)));
   });
@@ -280,8 +272,7 @@ void add_trainer_options(Table& table, Options& options) {
 
 /// Checks the options by the trainer's own rules, before there is a trainer. Errors have the option's full name, and
 /// its value in the form of a command line.
-template <class Options>
-void check_trainer_options(Table const& table, Options const& options) {
+void check_trainer_options(Table const& table, auto const& options) {
   try {
     loop::check(options);
   } catch (Error const& error) {
@@ -366,8 +357,7 @@ class MemberList {
   }
 
  private:
-  template <class V>
-  bool is_member(V const& value) const {
+  bool is_member(auto const& value) const {
     auto const* const at = reinterpret_cast<std::byte const*>(std::addressof(value));
     auto const* const begin = reinterpret_cast<std::byte const*>(std::addressof(object_));
     return !std::less<>{}(at, begin) && std::less<>{}(at, begin + sizeof(H));

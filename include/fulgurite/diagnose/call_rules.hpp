@@ -241,10 +241,8 @@ inline constexpr bool any_text = (std::is_convertible_v<Args, std::string_view> 
 /// `Data` are the arguments after it.
 template <class M, class Given, class... Data>
 struct BorrowRules {
-  using Rules = BorrowRules;
   using T = std::remove_cvref_t<Given>;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(BorrowRules) {
     FULGURITE_RULE("[fulgurite.trainer.swapped] the model comes first, the data after it: write trainer.fit(model, "
                    "data)",
                    accepts<T>, std::is_same_v<T, M> || !(std::is_same_v<std::remove_cvref_t<Data>, M> || ...))
@@ -268,9 +266,7 @@ struct BorrowRules {
 /// A call with a wrong number of arguments.
 template <class... Args>
 struct CallRules {
-  using Rules = CallRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(CallRules) {
     FULGURITE_RULE(FULGURITE_SENTENCE_TRAINER_TEXT, accepts<refusal::given<Args...>>, !any_text<Args...>)
     FULGURITE_RULE("[fulgurite.trainer.call] fit takes the model, its training data and perhaps validation data: "
                    "trainer.fit(net, train, val); validate, test and predict take the model and data: "
@@ -283,9 +279,7 @@ struct CallRules {
 /// A call with both a data module and a loader, which is ambiguous.
 template <class M, bool Mixed>
 struct MixRules {
-  using Rules = MixRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(MixRules) {
     FULGURITE_RULE("[fulgurite.data.module_and_loader] a data module brings its own loaders: pass it alone, or pass "
                    "loaders only",
                    accepts<M>, !Mixed)
@@ -296,11 +290,9 @@ struct MixRules {
 /// The type that an automatic training_step may return.
 template <class R, class Result>
 struct ResultRules {
-  using Rules = ResultRules;
   using M = typename R::Model;
   using S = typename R::Strategy;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(ResultRules) {
     FULGURITE_RULE("[fulgurite.model.step_result] training_step must return the loss: a tensor, a struct with a "
                    "tensor `.loss`, or an optional of these",
                    accepts<M>, loop::StepOutput<typename R::Backend, Result>)
@@ -326,11 +318,9 @@ struct ResultRules {
 /// Checks training_step with the batch `B`.
 template <class R, class StepCtx, class B>
 struct TrainingRules {
-  using Rules = TrainingRules;
   using M = typename R::Model;
   using Taken = refusal::takes<M, B>;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(TrainingRules) {
     if constexpr (Recurrent<M>) {
       FULGURITE_HOOKS(M, split_fault<R, StepCtx, B>())
       FULGURITE_RULE("[fulgurite.model.hidden] the model declares Hidden, so its step takes one: `auto "
@@ -354,12 +344,10 @@ struct TrainingRules {
 /// Checks the step of an evaluation with the batch `B`.
 template <class R, class Kind, class B>
 struct EvaluationRules {
-  using Rules = EvaluationRules;
   using M = typename R::Model;
   using Ctx = RunContext<R, typename Kind::Phase>;
   using Taken = refusal::takes<M, B>;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(EvaluationRules) {
     FULGURITE_HOOKS(Taken, step_fault<typename Kind::Step, M, B, Ctx>(Ids<Kind>::step))
     FULGURITE_RULE("[fulgurite.model.predict_result] predict_step must return the batch's prediction, not void: the "
                    "call collects them",
@@ -373,10 +361,8 @@ struct EvaluationRules {
 /// it.
 template <class R, class Kind, class Pack, class Loaders, bool InFit>
 struct LoadersRules {
-  using Rules = LoadersRules;
   using M = typename R::Model;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(LoadersRules) {
     FULGURITE_RULE("[fulgurite.data.loader_twice] two evaluation loaders have the same name, so their metrics would "
                    "be one: give each its own",
                    accepts<M>, !named_twice<Loaders>)
@@ -395,12 +381,10 @@ struct LoadersRules {
 /// allows a step without a loader.
 template <class R, class Source, bool Waived>
 struct FitRules {
-  using Rules = FitRules;
   using M = typename R::Model;
   static constexpr bool step = hook::validation_step::named<M>;
   static constexpr bool loader = Source::template evaluates<hook::val_dataloader>;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(FitRules) {
     FULGURITE_RULE("[fulgurite.data.training_tuple] training reads one loader, and a std::tuple of several is for "
                    "evaluation: join them, data::combined(first, second)",
                    accepts<M>, !trains_on_tuple<Source>())

@@ -34,9 +34,7 @@ consteval HookVerdict strategy_lacks() {
 /// A trait must be a constant, not a variable that is known only at run time.
 template <class Subject, bool SaysInTime>
 struct TraitRules {
-  using Rules = TraitRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(TraitRules) {
     FULGURITE_RULE("[fulgurite.trainer.trait] a trait, such as needs_logger or acts_on_tensors, is asked for while "
                    "compiling, and here it is a variable: write `static constexpr bool`",
                    accepts<Subject>, SaysInTime)
@@ -47,9 +45,7 @@ struct TraitRules {
 /// The rules for each policy alone, then those between them.
 template <class S, class P, class O>
 struct PolicyRules {
-  using Rules = PolicyRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(PolicyRules) {
     FULGURITE_RULE("[fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such as "
                    "SingleDevice{cpu}; your own declares Backend and the constants on_gpu, is_distributed, captures",
                    accepts<S>, StrategyLike<S>)
@@ -98,9 +94,7 @@ struct PolicyRules {
 /// `NoneMisspelt`: it was checked before that no name in the model is a near miss.
 template <class M, bool NoneMisspelt>
 struct ModelRules {
-  using Rules = ModelRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(ModelRules) {
     FULGURITE_RULE("[fulgurite.model.class] make_trainer<Model> needs a class that is defined before this call: no "
                    "pointer, reference or const",
                    accepts<M>, std::is_class_v<M> && !std::is_const_v<M> && requires { sizeof(M); })
@@ -170,9 +164,7 @@ consteval bool is_bare_function() {
 /// A callback must name what it watches by the model's constant, not by a text.
 template <class Subject, bool WatchesText>
 struct TextRules {
-  using Rules = TextRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(TextRules) {
     FULGURITE_RULE("[fulgurite.metric.text] a metric is watched by the model's constant, not by its name as a text, "
                    "and what ctx.log_dynamic logs cannot be watched: declare `static constexpr Metric<\"val/loss\"> "
                    "val_loss{}` and pass Net::val_loss",
@@ -192,9 +184,7 @@ concept is_device = requires(T const& device) {
 /// it is a near miss.
 template <class Metrics, bool NoneMisspelt, bool HasLogger, class T, class... All>
 struct CallbackRules {
-  using Rules = CallbackRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(CallbackRules) {
     FULGURITE_RULE("[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no pointer, "
                    "number or text",
                    accepts<T>, std::is_class_v<T> && !points<T>)
@@ -253,10 +243,8 @@ struct CallbackRules {
 /// What one callback needs of its run, which has `Optimizers` optimizers.
 template <class R, std::size_t Optimizers, class T>
 struct NeedRules {
-  using Rules = NeedRules;
   using S = typename R::Strategy;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(NeedRules) {
     FULGURITE_RULE("[fulgurite.callback.needs_automatic] this callback changes the accumulation window or the "
                    "schedule, which Manual leaves to training_step: use Automatic{}, or leave it out",
                    accepts<T>, R::automatic || !needs_automatic<T>())
@@ -294,7 +282,6 @@ consteval std::size_t second(Bools... is) {
 /// Callbacks that conflict with each other.
 template <class... Cs>
 struct TogetherRules {
-  using Rules = TogetherRules;
   template <std::size_t Position>
   using At = std::tuple_element_t<Position, std::tuple<Cs...>>;
   static constexpr std::size_t none = sizeof...(Cs);
@@ -303,8 +290,7 @@ struct TogetherRules {
   static constexpr std::size_t size = second(finds_batch_size<Cs>()...);
   static constexpr std::size_t bar = second((order_of<Cs>() == Order::progress)...);
   static constexpr std::size_t summary = second((order_of<Cs>() == Order::summary)...);
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(TogetherRules) {
     FULGURITE_RULE("[fulgurite.callback.one_average] two callbacks put an average in the place of the weights, and "
                    "would undo each other's work: keep one",
                    accepts<At<average>>, average == none)

@@ -134,9 +134,7 @@ consteval bool trains_on_tuple() {
 /// A data module that is not the model.
 template <class Module>
 struct ModuleRules {
-  using Rules = ModuleRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(ModuleRules) {
     FULGURITE_RULE("[fulgurite.data.pointer] loaders and data modules are given as objects, not by pointer: pass "
                    "*loader",
                    accepts<Module>, !points<Module>)
@@ -150,9 +148,7 @@ struct ModuleRules {
 /// prepare_data runs in only one of several processes, so the others would lack what it stores in its object.
 template <class T>
 struct PrepareRules {
-  using Rules = PrepareRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(PrepareRules) {
     FULGURITE_RULE("[fulgurite.data.prepare_data] prepare_data runs in one process only, so what it stores the others "
                    "lack: make it `void prepare_data() const`, and read in setup()",
                    accepts<T>, prepares_const<T>)
@@ -163,9 +159,7 @@ struct PrepareRules {
 /// The return types of the loader functions that a call uses, in a data module or in a model that has them itself.
 template <class Module, class... Hooks>
 struct ReturnedLoaderRules {
-  using Rules = ReturnedLoaderRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(ReturnedLoaderRules) {
     FULGURITE_RULE("[fulgurite.data.returns_nothing] a function that is asked for a loader, such as train_dataloader, "
                    "returns nothing: return the loader",
                    accepts<Module>, ((loop::gives_loader<Hooks, Module>() || !Hooks::template accepts<Module>) && ...))
@@ -176,9 +170,7 @@ struct ReturnedLoaderRules {
 /// What a callback needs of the source of batches.
 template <class T, bool FromModule>
 struct SourceRules {
-  using Rules = SourceRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(SourceRules) {
     FULGURITE_RULE("[fulgurite.callback.needs_data_module] this callback makes loaders again, so it needs a data "
                    "module, or a model with train_dataloader(): pass that instead of loaders",
                    accepts<T>, FromModule || !needs_data_module<T>())
@@ -189,11 +181,9 @@ struct SourceRules {
 /// An argument that should be a loader.
 template <class R, class L>
 struct LoaderRules {
-  using Rules = LoaderRules;
   using M = typename R::Model;
   using S = typename R::Strategy;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(LoaderRules) {
     FULGURITE_RULE("[fulgurite.data.no_loader] a loader is a range of batches, and one argument is none: pass a "
                    "loader, or a std::tuple of them",
                    accepts<M>, LoaderLike<L>)
@@ -210,11 +200,9 @@ struct LoaderRules {
 /// A loader that is trained on.
 template <class R, class L, bool Trains>
 struct TrainingLoaderRules {
-  using Rules = TrainingLoaderRules;
   using M = typename R::Model;
   using S = typename R::Strategy;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(TrainingLoaderRules) {
     // The gradients of the last step carry the message to the other processes that the epoch ends.
     FULGURITE_RULE("[fulgurite.data.end_unknown] several processes have to know the epoch's last batch before its "
                    "step: give the loader size(), or `static constexpr bool batches_stay_valid = true` if it may be "
@@ -235,9 +223,7 @@ consteval HookVerdict move_fault() {
 /// The result of a transfer hook. `Returns`: it returns something.
 template <class M, bool Returns>
 struct BatchResultRules {
-  using Rules = BatchResultRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(BatchResultRules) {
     FULGURITE_RULE("[fulgurite.hook.batch_result] a transfer hook returns nothing, and the step gets what it returns: "
                    "return the batch",
                    accepts<M>, Returns)
@@ -248,14 +234,12 @@ struct BatchResultRules {
 /// The three transfer hooks, each with the result of the one before it, starting from a batch `Raw`.
 template <class R, class Module, class Ctx, class Raw>
 struct TransferRules {
-  using Rules = TransferRules;
   using M = typename R::Model;
   using S = typename R::Strategy;
   using Before = hook::on_before_batch_transfer;
   using Move = hook::transfer_batch_to_device;
   using After = hook::on_after_batch_transfer;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(TransferRules) {
     FULGURITE_HOOKS(M, transfer_fault<Before, Module, M, Ctx, Raw>(HookId::on_before_batch_transfer))
     FULGURITE_RULES(BatchResultRules<M, !swallows<Before, Module, M, Ctx, Raw>()>::judge())
     {

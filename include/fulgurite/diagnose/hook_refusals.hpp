@@ -8,14 +8,25 @@
 namespace fulgurite::refusal {
 
 // clang-format off
-#define FULGURITE_EVENT(NAME, FORM)                                                                                    \
+// A hook with the form in which it is called, and who has it. Faults that a hook of its kind cannot have cost nothing.
+#define FULGURITE_FORM(NAME, FORM, HOME)                                                                               \
   template <> struct About<HookId::NAME> {                                                                             \
     template <bool, class Whom> static consteval auto judge() {                                                        \
       constexpr auto fault = Whom::fault;                                                                              \
+      [[maybe_unused]] constexpr bool is_event = hook::NAME::name().starts_with("on_");                                \
       using Subject = typename Whom::Subject;                                                                          \
+      if constexpr (fault == HookFault::not_of_model)                                                                  \
+        static_assert(judge::accepts<Subject>, "[fulgurite.model.foreign_hook] " #NAME " is never asked of a "         \
+                      "model: move it to " HOME);                                                                      \
+      if constexpr (fault == HookFault::not_of_callback)                                                               \
+        static_assert(judge::accepts<Subject>, "[fulgurite.callback.foreign_hook] " #NAME " is never asked of a "      \
+                      "callback: move it to " HOME);                                                                   \
       if constexpr (fault == HookFault::not_of_data)                                                                   \
         static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a "          \
-                      "data module: move it to the model or a callback");                                              \
+                      "data module: move it to " HOME);                                                                \
+      if constexpr (fault == HookFault::not_of_strategy)                                                               \
+        static_assert(judge::accepts<Subject>, "[fulgurite.policy.foreign_hook] " #NAME " is never asked of a "        \
+                      "strategy: move it to " HOME);                                                                   \
       if constexpr (fault == HookFault::parameters)                                                                    \
         static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
                       "public function, " #NAME FORM);                                                                 \
@@ -36,68 +47,21 @@ namespace fulgurite::refusal {
       if constexpr (fault == HookFault::never_called)                                                                  \
         static_assert(judge::accepts<Subject>, "[fulgurite.hook.never_called] " #NAME " is never called under "        \
                       "Manual: do its work in training_step, or use Automatic");                                       \
-      if constexpr (fault == HookFault::captured)                                                                      \
-        static_assert(judge::accepts<Subject>, "[fulgurite.capture.hook] a captured step is replayed without "         \
-                      "calling " #NAME ": use on_before_optimizer_step, or, if it only computes with tensors, "        \
-                      "declare `static constexpr bool acts_on_tensors = true`");                                       \
-      if constexpr (fault == HookFault::promise)                                                                       \
-        static_assert(judge::accepts<Subject>, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME      \
-                      ", but it has no such member: correct the name, or the list");                                   \
-    }                                                                                                                  \
-  };
-#define FULGURITE_OVERRIDE(NAME, FORM, HOME)                                                                           \
-  template <> struct About<HookId::NAME> {                                                                             \
-    template <bool, class Whom> static consteval auto judge() {                                                        \
-      constexpr auto fault = Whom::fault;                                                                              \
-      using Subject = typename Whom::Subject;                                                                          \
-      if constexpr (fault == HookFault::not_of_model)                                                                  \
-        static_assert(judge::accepts<Subject>, "[fulgurite.model.foreign_hook] " #NAME " is never asked of a "         \
-                      "model: move it to " HOME);                                                                      \
-      if constexpr (fault == HookFault::not_of_callback)                                                               \
-        static_assert(judge::accepts<Subject>, "[fulgurite.callback.foreign_hook] " #NAME " is never asked of a "      \
-                      "callback: move it to " HOME);                                                                   \
-      if constexpr (fault == HookFault::not_of_data)                                                                   \
-        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a "          \
-                      "data module: move it to " HOME);                                                                \
-      if constexpr (fault == HookFault::not_of_strategy)                                                               \
-        static_assert(judge::accepts<Subject>, "[fulgurite.policy.foreign_hook] " #NAME " is never asked of a "        \
-                      "strategy: move it to " HOME);                                                                   \
-      if constexpr (fault == HookFault::parameters)                                                                    \
-        static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
-                      "public function, " #NAME FORM);                                                                 \
-      if constexpr (fault == HookFault::never_called)                                                                  \
-        static_assert(judge::accepts<Subject>, "[fulgurite.hook.never_called] " #NAME " is never called under "        \
-                      "Manual: do its work in training_step, or use Automatic");                                       \
       if constexpr (fault == HookFault::two_sources)                                                                   \
         static_assert(judge::accepts<Subject>, "[fulgurite.data.two_sources] " #NAME " is in the data module and "     \
                       "in the model, and one of them would be ignored: remove one, or say `using OverridesModel = "    \
                       "void` in the data module");                                                                     \
-      if constexpr (fault == HookFault::captured)                                                                      \
+      if constexpr (fault == HookFault::captured && is_event)                                                          \
+        static_assert(judge::accepts<Subject>, "[fulgurite.capture.hook] a captured step is replayed without "         \
+                      "calling " #NAME ": use on_before_optimizer_step, or, if it only computes with tensors, "        \
+                      "declare `static constexpr bool acts_on_tensors = true`");                                       \
+      if constexpr (fault == HookFault::captured && !is_event)                                                         \
         static_assert(judge::accepts<Subject>, "[fulgurite.capture.hook] a captured step is replayed without "         \
                       "calling " #NAME ": leave it out, or, if it only computes with tensors, declare `static "        \
                       "constexpr bool acts_on_tensors = true`");                                                       \
       if constexpr (fault == HookFault::promise)                                                                       \
         static_assert(judge::accepts<Subject>, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME      \
                       ", but it has no such member: correct the name, or the list");                                   \
-    }                                                                                                                  \
-  };
-#define FULGURITE_STEP(NAME)                                                                                           \
-  template <> struct About<HookId::NAME> {                                                                             \
-    template <bool, class Whom> static consteval auto judge() {                                                        \
-      constexpr auto fault = Whom::fault;                                                                              \
-      using Subject = typename Whom::Subject;                                                                          \
-      if constexpr (fault == HookFault::not_of_callback)                                                               \
-        static_assert(judge::accepts<Subject>, "[fulgurite.callback.foreign_hook] " #NAME " is never asked of a "      \
-                      "callback: move it to the model");                                                               \
-      if constexpr (fault == HookFault::not_of_data)                                                                   \
-        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a "          \
-                      "data module: move it to the model");                                                            \
-      if constexpr (fault == HookFault::not_of_strategy)                                                               \
-        static_assert(judge::accepts<Subject>, "[fulgurite.policy.foreign_hook] " #NAME " is never asked of a "        \
-                      "strategy: move it to the model");                                                               \
-      if constexpr (fault == HookFault::parameters)                                                                    \
-        static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
-                      "public function, " #NAME "() or " #NAME "(auto& ctx)");                                         \
       if constexpr (fault == HookFault::step_batch)                                                                    \
         static_assert(judge::accepts<Subject>, "[fulgurite.data.batch] " #NAME " cannot be called with the "           \
                       "loader's batch: write " #NAME "(auto const& batch, auto& ctx), public; indices are "            \
@@ -110,111 +74,109 @@ namespace fulgurite::refusal {
                       "one, or a data module that has one");                                                           \
     }                                                                                                                  \
   };
-FULGURITE_EVENT(setup, "(auto& ctx)")
-FULGURITE_EVENT(teardown, "(auto& ctx)")
-FULGURITE_EVENT(on_exception, "(std::exception const& error, auto& ctx)")
-FULGURITE_EVENT(on_fit_start, "(auto& ctx)")
-FULGURITE_EVENT(on_fit_end, "(auto& ctx)")
-FULGURITE_EVENT(on_sanity_check_start, "(auto& ctx)")
-FULGURITE_EVENT(on_sanity_check_end, "(auto& ctx)")
-FULGURITE_EVENT(on_train_start, "(auto& ctx)")
-FULGURITE_EVENT(on_train_end, "(auto& ctx)")
-FULGURITE_EVENT(on_train_epoch_start, "(auto& ctx)")
-FULGURITE_EVENT(on_train_epoch_end, "(auto& ctx)")
-FULGURITE_EVENT(on_train_batch_start, "(auto& batch, auto& ctx)")
-FULGURITE_EVENT(on_train_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
-FULGURITE_EVENT(on_before_zero_grad, "(auto& optimizer, auto& ctx)")
-FULGURITE_EVENT(on_before_backward, "(auto& loss, auto& ctx)")
-FULGURITE_EVENT(on_after_backward, "(auto& ctx)")
-FULGURITE_EVENT(on_before_optimizer_step, "(auto& optimizer, auto& ctx)")
-FULGURITE_EVENT(on_validation_start, "(auto& ctx)")
-FULGURITE_EVENT(on_validation_end, "(auto& ctx)")
-FULGURITE_EVENT(on_validation_epoch_start, "(auto& ctx)")
-FULGURITE_EVENT(on_validation_epoch_end, "(auto& ctx)")
-FULGURITE_EVENT(on_validation_batch_start, "(auto& batch, auto& ctx)")
-FULGURITE_EVENT(on_validation_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
-FULGURITE_EVENT(on_test_start, "(auto& ctx)")
-FULGURITE_EVENT(on_test_end, "(auto& ctx)")
-FULGURITE_EVENT(on_test_epoch_start, "(auto& ctx)")
-FULGURITE_EVENT(on_test_epoch_end, "(auto& ctx)")
-FULGURITE_EVENT(on_test_batch_start, "(auto& batch, auto& ctx)")
-FULGURITE_EVENT(on_test_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
-FULGURITE_EVENT(on_predict_start, "(auto& ctx)")
-FULGURITE_EVENT(on_predict_end, "(auto& ctx)")
-FULGURITE_EVENT(on_predict_epoch_start, "(auto& ctx)")
-FULGURITE_EVENT(on_predict_epoch_end, "(auto& ctx)")
-FULGURITE_EVENT(on_predict_batch_start, "(auto& batch, auto& ctx)")
-FULGURITE_EVENT(on_predict_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
+FULGURITE_FORM(setup, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(teardown, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_exception, "(std::exception const& error, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_fit_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_fit_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_sanity_check_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_sanity_check_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_train_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_train_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_train_epoch_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_train_epoch_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_train_batch_start, "(auto& batch, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_train_batch_end, "(auto& outputs, auto& batch, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_before_zero_grad, "(auto& optimizer, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_before_backward, "(auto& loss, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_after_backward, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_before_optimizer_step, "(auto& optimizer, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_validation_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_validation_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_validation_epoch_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_validation_epoch_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_validation_batch_start, "(auto& batch, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_validation_batch_end, "(auto& outputs, auto& batch, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_test_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_test_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_test_epoch_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_test_epoch_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_test_batch_start, "(auto& batch, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_test_batch_end, "(auto& outputs, auto& batch, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_predict_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_predict_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_predict_epoch_start, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_predict_epoch_end, "(auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_predict_batch_start, "(auto& batch, auto& ctx)", "the model or a callback")
+FULGURITE_FORM(on_predict_batch_end, "(auto& outputs, auto& batch, auto& ctx)", "the model or a callback")
 
-FULGURITE_OVERRIDE(configure_model, "(auto& ctx)", "the model")
-FULGURITE_OVERRIDE(backward, "(auto& loss, auto& ctx)", "the model")
-FULGURITE_OVERRIDE(optimizer_step, "(auto& optimizer, auto closure, auto& ctx)", "the model")
-FULGURITE_OVERRIDE(optimizer_zero_grad, "(auto& optimizer, auto& ctx)", "the model")
-FULGURITE_OVERRIDE(configure_gradient_clipping, "(auto& optimizer, Clip clip, auto& ctx)", "the model")
-FULGURITE_OVERRIDE(lr_scheduler_step, "(auto& scheduler, auto& ctx)", "the model")
-FULGURITE_OVERRIDE(tbptt_split_batch, "(auto& batch, long length, auto& ctx)", "the model")
-FULGURITE_OVERRIDE(on_validation_model_zero_grad, "(auto& ctx)", "the model")
-FULGURITE_OVERRIDE(on_validation_model_eval, "(auto& ctx)", "the model")
-FULGURITE_OVERRIDE(on_validation_model_train, "(auto& ctx)", "the model")
-FULGURITE_OVERRIDE(on_test_model_eval, "(auto& ctx)", "the model")
-FULGURITE_OVERRIDE(on_test_model_train, "(auto& ctx)", "the model")
-FULGURITE_OVERRIDE(on_predict_model_eval, "(auto& ctx)", "the model")
+FULGURITE_FORM(configure_model, "(auto& ctx)", "the model")
+FULGURITE_FORM(backward, "(auto& loss, auto& ctx)", "the model")
+FULGURITE_FORM(optimizer_step, "(auto& optimizer, auto closure, auto& ctx)", "the model")
+FULGURITE_FORM(optimizer_zero_grad, "(auto& optimizer, auto& ctx)", "the model")
+FULGURITE_FORM(configure_gradient_clipping, "(auto& optimizer, Clip clip, auto& ctx)", "the model")
+FULGURITE_FORM(lr_scheduler_step, "(auto& scheduler, auto& ctx)", "the model")
+FULGURITE_FORM(tbptt_split_batch, "(auto& batch, long length, auto& ctx)", "the model")
+FULGURITE_FORM(on_validation_model_zero_grad, "(auto& ctx)", "the model")
+FULGURITE_FORM(on_validation_model_eval, "(auto& ctx)", "the model")
+FULGURITE_FORM(on_validation_model_train, "(auto& ctx)", "the model")
+FULGURITE_FORM(on_test_model_eval, "(auto& ctx)", "the model")
+FULGURITE_FORM(on_test_model_train, "(auto& ctx)", "the model")
+FULGURITE_FORM(on_predict_model_eval, "(auto& ctx)", "the model")
 
-FULGURITE_OVERRIDE(prepare_data, "()", "the model or the data module")
-FULGURITE_OVERRIDE(train_dataloader, "()", "the model or the data module")
-FULGURITE_OVERRIDE(val_dataloader, "()", "the model or the data module")
-FULGURITE_OVERRIDE(test_dataloader, "()", "the model or the data module")
-FULGURITE_OVERRIDE(predict_dataloader, "()", "the model or the data module")
-FULGURITE_OVERRIDE(on_before_batch_transfer, "(auto& batch, auto& ctx)", "the model or the data module")
-FULGURITE_OVERRIDE(transfer_batch_to_device, "(auto& batch, auto& ctx)", "the model or the data module")
-FULGURITE_OVERRIDE(on_after_batch_transfer, "(auto& batch, auto& ctx)", "the model or the data module")
+FULGURITE_FORM(prepare_data, "()", "the model or the data module")
+FULGURITE_FORM(train_dataloader, "()", "the model or the data module")
+FULGURITE_FORM(val_dataloader, "()", "the model or the data module")
+FULGURITE_FORM(test_dataloader, "()", "the model or the data module")
+FULGURITE_FORM(predict_dataloader, "()", "the model or the data module")
+FULGURITE_FORM(on_before_batch_transfer, "(auto& batch, auto& ctx)", "the model or the data module")
+FULGURITE_FORM(transfer_batch_to_device, "(auto& batch, auto& ctx)", "the model or the data module")
+FULGURITE_FORM(on_after_batch_transfer, "(auto& batch, auto& ctx)", "the model or the data module")
 
-FULGURITE_OVERRIDE(log_metrics, "(std::span<Scalar const> row, long step)", "a logger")
-FULGURITE_OVERRIDE(log_hyperparams, "(auto const& hparams)", "a logger")
-FULGURITE_OVERRIDE(finalize, "(Status status)", "a logger")
+FULGURITE_FORM(log_metrics, "(std::span<Scalar const> row, long step)", "a logger")
+FULGURITE_FORM(log_hyperparams, "(auto const& hparams)", "a logger")
+FULGURITE_FORM(finalize, "(Status status)", "a logger")
 
-FULGURITE_OVERRIDE(before_save, "(auto& ctx)", "a callback")
-FULGURITE_OVERRIDE(after_save, "(auto& ctx)", "a callback")
-FULGURITE_OVERRIDE(before_statistics_pass, "(auto& ctx)", "a callback")
-FULGURITE_OVERRIDE(limits_time, "()", "a callback")
-FULGURITE_OVERRIDE(profile_action, "(ProfiledAction const& action)", "a callback")
-FULGURITE_OVERRIDE(end_if_asked, "()", "a callback")
+FULGURITE_FORM(before_save, "(auto& ctx)", "a callback")
+FULGURITE_FORM(after_save, "(auto& ctx)", "a callback")
+FULGURITE_FORM(before_statistics_pass, "(auto& ctx)", "a callback")
+FULGURITE_FORM(limits_time, "()", "a callback")
+FULGURITE_FORM(profile_action, "(ProfiledAction const& action)", "a callback")
+FULGURITE_FORM(end_if_asked, "()", "a callback")
 
-FULGURITE_OVERRIDE(state_key, "() const, whose answer is a std::string", "a callback")
-FULGURITE_OVERRIDE(last_checkpoints, "() or last_checkpoints(CheckpointSearch const& search)", "a callback")
-FULGURITE_OVERRIDE(hpc_checkpoints, "() or hpc_checkpoints(CheckpointSearch const& search)", "a callback")
-FULGURITE_OVERRIDE(resumes_hpc, "()", "a callback")
-FULGURITE_OVERRIDE(best_model_path, "(), whose answer is a std::filesystem::path", "a callback")
-FULGURITE_OVERRIDE(do_not_continue, "()", "a callback")
-FULGURITE_OVERRIDE(continue_in, "(std::filesystem::path folder)", "a logger")
-FULGURITE_OVERRIDE(earlier_runs, "(TrainerOptions const& options)", "a logger")
+FULGURITE_FORM(state_key, "() const, whose answer is a std::string", "a callback")
+FULGURITE_FORM(last_checkpoints, "() or last_checkpoints(CheckpointSearch const& search)", "a callback")
+FULGURITE_FORM(hpc_checkpoints, "() or hpc_checkpoints(CheckpointSearch const& search)", "a callback")
+FULGURITE_FORM(resumes_hpc, "()", "a callback")
+FULGURITE_FORM(best_model_path, "(), whose answer is a std::filesystem::path", "a callback")
+FULGURITE_FORM(do_not_continue, "()", "a callback")
+FULGURITE_FORM(continue_in, "(std::filesystem::path folder)", "a logger")
+FULGURITE_FORM(earlier_runs, "(TrainerOptions const& options)", "a logger")
 
-FULGURITE_OVERRIDE(hyperparameters, "(auto& list) const", "the model or the data module")
+FULGURITE_FORM(hyperparameters, "(auto& list) const", "the model or the data module")
 
-FULGURITE_OVERRIDE(pre_backward, "(auto& loss)", "the strategy")
-FULGURITE_OVERRIDE(post_backward, "(auto& loss)", "the strategy")
-FULGURITE_OVERRIDE(process_dataloader, "(auto& loader)", "the strategy")
-FULGURITE_OVERRIDE(no_sync, "(bool on)", "the strategy")
-FULGURITE_OVERRIDE(account, "() const", "the strategy")
+FULGURITE_FORM(pre_backward, "(auto& loss)", "the strategy")
+FULGURITE_FORM(post_backward, "(auto& loss)", "the strategy")
+FULGURITE_FORM(process_dataloader, "(auto& loader)", "the strategy")
+FULGURITE_FORM(no_sync, "(bool on)", "the strategy")
+FULGURITE_FORM(account, "() const", "the strategy")
 
-FULGURITE_OVERRIDE(set_epoch, "(long epoch)", "a loader")
-FULGURITE_OVERRIDE(in_order, "(bool on)", "a loader")
-FULGURITE_OVERRIDE(limit_each, "(double part)", "a loader")
-FULGURITE_OVERRIDE(resume_at, "(long batch)", "a loader")
-FULGURITE_OVERRIDE(batch_is_ready, "() const, which returns bool", "a loader")
-FULGURITE_OVERRIDE(batch_size, "() const, whose answer is a number", "a loader")
-FULGURITE_OVERRIDE(set_batch_size, "(long rows)", "a loader")
-FULGURITE_OVERRIDE(shard, "(int rank, int world, bool training)", "a loader")
+FULGURITE_FORM(set_epoch, "(long epoch)", "a loader")
+FULGURITE_FORM(in_order, "(bool on)", "a loader")
+FULGURITE_FORM(limit_each, "(double part)", "a loader")
+FULGURITE_FORM(resume_at, "(long batch)", "a loader")
+FULGURITE_FORM(batch_is_ready, "() const, which returns bool", "a loader")
+FULGURITE_FORM(batch_size, "() const, whose answer is a number", "a loader")
+FULGURITE_FORM(set_batch_size, "(long rows)", "a loader")
+FULGURITE_FORM(shard, "(int rank, int world, bool training)", "a loader")
 
-FULGURITE_STEP(training_step)
-FULGURITE_STEP(validation_step)
-FULGURITE_STEP(test_step)
-FULGURITE_STEP(predict_step)
-FULGURITE_STEP(configure_optimizers)
+FULGURITE_FORM(training_step, "() or training_step(auto& ctx)", "the model")
+FULGURITE_FORM(validation_step, "() or validation_step(auto& ctx)", "the model")
+FULGURITE_FORM(test_step, "() or test_step(auto& ctx)", "the model")
+FULGURITE_FORM(predict_step, "() or predict_step(auto& ctx)", "the model")
+FULGURITE_FORM(configure_optimizers, "() or configure_optimizers(auto& ctx)", "the model")
 
-#undef FULGURITE_EVENT
-#undef FULGURITE_OVERRIDE
-#undef FULGURITE_STEP
+#undef FULGURITE_FORM
 
 // The sentences about functions of optimizers, schedules and strategies: one row per name.
 

@@ -195,9 +195,7 @@ FULGURITE_OF_ENTRIES(all_schedules_remember, (schedule_remembers<Os> && ...))
 /// A strategy, a precision or an optimization policy.
 template <class T>
 struct PolicyStateRules {
-  using Rules = PolicyStateRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(PolicyStateRules) {
     FULGURITE_RULE("[fulgurite.policy.state] this policy has members that the trainer's checkpoints would forget: add "
                    "`void state(auto& archive)`, or `using Stateless = fulgurite::ByChoice`",
                    accepts<T>, Remembers<T>)
@@ -208,10 +206,8 @@ struct PolicyStateRules {
 /// The result of configure_optimizers.
 template <class R>
 struct OptimizerStateRules {
-  using Rules = OptimizerStateRules;
   using M = typename R::Model;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(OptimizerStateRules) {
     FULGURITE_RULE("[fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could resume from the "
                    "trainer's checkpoints: save its moments there, or write `using Stateless = fulgurite::ByChoice`",
                    accepts<M>, loop::optimizers_resume<R>)
@@ -225,9 +221,7 @@ struct OptimizerStateRules {
 /// A loader that a fit trains or validates on.
 template <class L>
 struct LoaderStateRules {
-  using Rules = LoaderStateRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(LoaderStateRules) {
     FULGURITE_RULE("[fulgurite.data.state] the trainer's checkpoints would forget where this loader was: add "
                    "`resume_at(long batch)` or `state(auto& archive)`; or `using Stateless = fulgurite::ByChoice`, and "
                    "it is read from its beginning",
@@ -458,11 +452,9 @@ FULGURITE_OF_ENTRIES(any_sets_rates_unsaid, sets_rates_unsaid<Os> || ...)
 // clang-format off
 template <class R>
 struct OptimizerRules {
-  using Rules = OptimizerRules;
   using M = typename R::Model;
   using S = typename R::Strategy;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(OptimizerRules) {
     FULGURITE_HOOKS(M, optimizers_asked<R>())
     FULGURITE_RULES(optimizers_unfit(std::type_identity<typename loop::AsList<Returned<R>>::type>{}))
     FULGURITE_RULE("[fulgurite.optimizer.constants] an optimizer of your own says how it is driven: write `static "

@@ -48,6 +48,11 @@ struct MadeFrom<T, std::tuple<Found...>, C, Cs...>
 template <template <class...> class T, class... Cs>
 using Only = MadeFrom<T, std::tuple<>, Cs...>;
 
+/// The sentences about one name of a hook, in hook_refusals.hpp, or in near_miss_refusals.hpp for a name that is almost
+/// a hook; `judge<true, Botched<...>>()` reports the one that applies.
+template <HookId Hook>
+struct About;
+
 }  // namespace fulgurite::refusal
 
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through the macros below
@@ -92,9 +97,12 @@ struct Broken {
   constexpr std::string_view id() const { return identifier(sentence); }
 };
 
-// Rules are rows in a function `template <bool Says = false, class = void> static consteval auto judge()` of a class
-// that calls itself `Rules`; `return Fine{};` is the last line. They are evaluated in that order, and a rule after a
-// broken one is not instantiated.
+/// Begins the rows of a class of rules, whose last line is `return Fine{};`. They are evaluated in that order, and a
+/// rule after a broken one is not instantiated.
+#define FULGURITE_JUDGE(CLASS)                                                                                         \
+  using Rules = CLASS;                                                                                                 \
+  template <bool Says = false, class = void>                                                                           \
+  static consteval auto judge()
 
 /// A row: "[fulgurite.area.rule] the sentence", accepts<TypeAtFault>, the condition.
 #define FULGURITE_RULE(SENTENCE, WHOM, ...)                                                                            \
@@ -121,20 +129,7 @@ consteval auto first(Vs... verdicts) {
   else return first_of(verdicts...);
 }
 
-}  // namespace fulgurite::judge
-
-// Leads from a fault of a hook to the sentence about it, in hook_refusals.hpp, or in near_miss_refusals.hpp for a name
-// that is almost a hook.
-
-namespace fulgurite {
-
-namespace refusal {
-/// The sentences about one name; `judge<true, Botched<...>>()` reports the one that applies.
-template <HookId Hook>
-struct About;
-}  // namespace refusal
-
-namespace judge {
+// Leads from a fault of a hook to the sentence about it.
 
 /// The participant whose hook is wrong, and what is wrong with it.
 template <HookVerdict V, class S>
@@ -156,5 +151,4 @@ consteval auto about() {
   if constexpr (bool(__VA_ARGS__)) return ::fulgurite::judge::about<__VA_ARGS__, SUBJECT>();                           \
   else
 
-}  // namespace judge
-}  // namespace fulgurite
+}  // namespace fulgurite::judge

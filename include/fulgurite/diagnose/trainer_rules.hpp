@@ -107,9 +107,7 @@ consteval bool copies_in_vain() {
 /// The arguments of make_trainer<M>, options first.
 template <class M, bool OptionsFirst>
 struct ArgumentRules {
-  using Rules = ArgumentRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(ArgumentRules) {
     FULGURITE_RULE("[fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, then strategy, precision, "
                    "optimization and callbacks in any order, and makes the trainer's type: pass TrainerOptions first",
                    accepts<M>, OptionsFirst)
@@ -119,14 +117,12 @@ struct ArgumentRules {
 /// What follows the options, in any order.
 template <class M, class... Given>
 struct PartRules {
-  using Rules = PartRules;
   /// True if default callbacks are added.
   static constexpr bool adds =
       times<NoDefaults, Given...> == 0 &&
       ((argument_of<Given>() != Argument::strategy || policy::adds_defaults<Given>()) && ...);
   static constexpr bool has_strategy = count_of<Argument::strategy, Given...> == 1;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(PartRules) {
     FULGURITE_RULE("[fulgurite.trainer.options_twice] make_trainer is given TrainerOptions twice: write all of them "
                    "into the first",
                    accepts<M>, !(std::is_base_of_v<TrainerOptions, Given> || ...))
@@ -158,9 +154,7 @@ struct PartRules {
 /// make_trainer(...) without a type in angle brackets and without a model; or a trainer declared without them.
 template <class... Args>
 struct NamelessRules {
-  using Rules = NamelessRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(NamelessRules) {
     FULGURITE_RULE("[fulgurite.trainer.copied] make_trainer keeps what it is given, and one of these variables cannot "
                    "be copied: write std::move(pruning), or make it in the call",
                    accepts<refusal::given<Args...>>, !(copies_in_vain<Args...>()))
@@ -187,10 +181,8 @@ struct ModelNameRules<refusal::given<Args...>> : NamelessRules<Args...> {};
 /// The model inherits privately from a base class that the backend must see.
 template <class R>
 struct BaseRules {
-  using Rules = BaseRules;
   using M = typename R::Model;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(BaseRules) {
     FULGURITE_RULE("[fulgurite.model.private_base] the model inherits torch::nn::Module privately, so its parameters "
                    "are out of reach: write `: public torch::nn::Module`, or `struct`",
                    accepts<M>, !hides_base<typename R::Backend, M>())
@@ -208,10 +200,8 @@ struct BaseRules {
 /// What a capturing strategy would replay: tensor operations, but not the calls that led to them.
 template <class R, class... Cs>
 struct CaptureRules {
-  using Rules = CaptureRules;
   using M = typename R::Model;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(CaptureRules) {
     FULGURITE_RULE("[fulgurite.capture.hidden] this strategy replays steps without checks, so it does not take the "
                    "state that slices of a batch hand on: use Captured, or remove `using Hidden`",
                    accepts<M>, !Recurrent<M> || ChecksReplays<typename R::Strategy>)
@@ -228,10 +218,8 @@ struct CaptureRules {
 /// configure_model.
 template <class R>
 struct RecurrenceRules {
-  using Rules = RecurrenceRules;
   using M = typename R::Model;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
+  FULGURITE_JUDGE(RecurrenceRules) {
     FULGURITE_RULE("[fulgurite.model.hidden_manual] Manual does not cut batches along time, so `using Hidden` has no "
                    "effect: slice them in training_step and remove it, or use Automatic{.tbptt = k}",
                    accepts<M>, !Recurrent<M> || R::automatic)
@@ -296,9 +284,6 @@ template <class M, class S, class P, class O, class... Cs>
 using VerdictOn = decltype(trainer<M, S, P, O, Cs...>());
 
 }  // namespace judge
-}  // namespace fulgurite
-
-namespace fulgurite {
 
 // Replaces a trainer that does not compile.
 
@@ -310,30 +295,17 @@ class TrainerBody {
   struct Run {
     using Model = M;
   };
-  template <class... Args>
-  TrainerBody(Args&&...) {}
-  template <class... Args>
-  void fit(Args&&...) {}
-  template <class... Args>
-  std::vector<std::vector<MetricValue>> validate(Args&&...) {
-    return {};
-  }
-  template <class... Args>
-  std::vector<std::vector<MetricValue>> test(Args&&...) {
-    return {};
-  }
-  template <class... Args>
-  std::vector<std::vector<refusal::Nothing>> predict(Args&&...) {
-    return {};
-  }
+  TrainerBody(auto&&...) {}
+  void fit(auto&&...) {}
+  std::vector<std::vector<MetricValue>> validate(auto&&...) { return {}; }
+  std::vector<std::vector<MetricValue>> test(auto&&...) { return {}; }
+  std::vector<std::vector<refusal::Nothing>> predict(auto&&...) { return {}; }
   void save_checkpoint(std::filesystem::path const&) {}
   refusal::Nothing snapshot() { return {}; }
-  template <class From>
-  void restore(From const&) {}
-  template <class... Args>
-  void search(Args&&...) {}
-  template <class Kind, class... Args>
-  void search_evaluation(Args&&...) {}
+  void restore(auto const&) {}
+  void search(auto&&...) {}
+  template <class Kind>
+  void search_evaluation(auto&&...) {}
   void set_options(TrainerOptions const&) {}
   void set_optimization(O const&) {}
   TrainerOptions const& given_options() const;
@@ -341,10 +313,7 @@ class TrainerBody {
   T& callback();
   template <template <class...> class T>
   typename refusal::Only<T, Cs...>::type& callback();
-  template <class Metric>
-  std::optional<double> value(Metric const&) const {
-    return {};
-  }
+  std::optional<double> value(auto const&) const { return {}; }
   Progress const& progress() const;
   std::vector<std::string> const& warnings() const;
   Outcome outcome() const;

@@ -156,8 +156,7 @@ class RateField {
   }
 
  private:
-  template <class F>
-  void use(F of) {
+  void use(auto of) {
     using Got = decltype(of(std::declval<Model&>()));
     constexpr bool fine = std::is_lvalue_reference_v<Got> && is_rate<std::remove_reference_t<Got>>;
     static_assert(fine, "[fulgurite.tuner.field_type] a learning rate is put into a member of type double or float: "
@@ -453,15 +452,11 @@ FoundRate lr_find(Trainer& trainer, ModelOf<Trainer>& model, RateSearch<ModelOf<
 ///
 /// With `Signals{}` among the callbacks, SIGINT and SIGTERM end it after the current batch; the state is restored, and
 /// Interrupted is thrown.
-template <class Trainer, class Model, class Data>
-void rehearse(Trainer& trainer, Model& model, Data&& data, RehearsalPlan const& plan) {
+void rehearse(auto& trainer, auto& model, auto&& data, RehearsalPlan const& plan) {
   trainer.search(model, data, [&](auto& rehearser) { rehearser.rehearse(plan); });
 }
 /// For a model that has the loaders itself.
-template <class Trainer, class Model>
-void rehearse(Trainer& trainer, Model& model, RehearsalPlan const& plan) {
-  rehearse(trainer, model, model, plan);
-}
+void rehearse(auto& trainer, auto& model, RehearsalPlan const& plan) { rehearse(trainer, model, model, plan); }
 
 }  // namespace fulgurite::tune
 

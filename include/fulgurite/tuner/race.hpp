@@ -112,8 +112,7 @@ class Race {
 
   /// Waits until the member may run. Returns false if the sweep has ended. `poll` is called repeatedly meanwhile,
   /// without a lock.
-  template <class Poll>
-  bool take_turn(std::size_t member, Poll&& poll) {
+  bool take_turn(std::size_t member, auto&& poll) {
     auto const lock = wait(poll, [&] { return ended_ || free_ > 0; });
     if (ended_) return false;
     --free_;
@@ -122,8 +121,7 @@ class Race {
     return true;
   }
   /// Waits until no member runs or waits.
-  template <class Poll>
-  void wait_for_all(Poll&& poll) {
+  void wait_for_all(auto&& poll) {
     wait(poll, [&] {
       return std::ranges::none_of(members_, [](auto const& m) { return m.at == At::running || m.at == At::waiting; });
     });
@@ -161,8 +159,7 @@ class Race {
     Clock::time_point began{};
   };
 
-  template <class Poll, class Ready>
-  std::unique_lock<std::mutex> wait(Poll& poll, Ready const& ready) {
+  std::unique_lock<std::mutex> wait(auto& poll, auto const& ready) {
     constexpr std::chrono::milliseconds often(20);  // polls, since a signal does not wake a thread
     for (;;) {
       poll();

@@ -77,8 +77,7 @@ class CapturedModel {
 
   /// Called when a check has passed: `kind` has no unchecked replays any more. `host`: the model's bytes on the host at
   /// the beginning of the step that was compared. `longest`: replays until the next check, at most.
-  template <class Seam>
-  void passed(StepKind& kind, std::vector<char> host, loop::Questions const& asked, Seam const& seam, long longest) {
+  void passed(StepKind& kind, std::vector<char> host, loop::Questions const& asked, auto const& seam, long longest) {
     bool const trusted = kind.next == Next::replay;
     world_->host().learn(kind.host, host, trusted ? patience : 1);
     kind.host = std::move(host);
@@ -155,8 +154,7 @@ class CapturedSteps : public CapturedModel {
   CapturedSteps(CapturedSteps&&) noexcept = default;
   CapturedSteps& operator=(CapturedSteps const&) = delete;
 
-  template <class Model>
-  void setup(Model& model, at::Device device, Kernels kernels) {
+  void setup(auto& model, at::Device device, Kernels kernels) {
     teardown();
     take(model, device);
     if (auto const why = Recordings::missing(device); !why.empty()) stay_as_written(why);
@@ -169,13 +167,9 @@ class CapturedSteps : public CapturedModel {
   }
 
   /// `run()` does the backward pass from `seed`. The caller owns the seed and keeps its value right for the whole fit.
-  template <class F>
-  void backward(at::Tensor const& seed, F&& run) {
-    recordings_.backward(seed, run);
-  }
+  void backward(at::Tensor const& seed, auto&& run) { recordings_.backward(seed, run); }
   /// `f()`: the trainer acts in the middle of a step. It does not in a check whose results are discarded.
-  template <class F>
-  void in_turn(loop::Turn turn, at::Tensor const& loss, F&& f) {
+  void in_turn(loop::Turn turn, at::Tensor const& loss, auto&& f) {
     auto const act = [&] {
       if (!audits_) f();
     };
@@ -252,8 +246,7 @@ class CapturedSteps : public CapturedModel {
   using Kind = RecordedKind<typename Recordings::Kept>;
   static constexpr bool joins_steps = requires(Recordings& recordings) { recordings.finish(); };
 
-  template <class Step>
-  Kind& kind_of(Step& step) {
+  Kind& kind_of(auto& step) {
     if (auto* known = kinds_.find(step.key, parts_.shape, parts_.numbers, step.seam)) return *known;
     if (kinds_.full()) {
       warn("there are more than 64 kinds and shapes of steps");
@@ -314,8 +307,7 @@ class CapturedSteps : public CapturedModel {
   }
 
   /// True if the replay waits for those after it.
-  template <class Batch, class Step>
-  bool joins(Kind& kind, Batch const& batch, Step& step) {
+  bool joins(Kind& kind, auto const& batch, auto& step) {
     if constexpr (joins_steps) return recordings_.join(scene(), kind.kept, batch, step, *report_);
     else return false;
   }
@@ -419,8 +411,7 @@ class CapturedSteps : public CapturedModel {
     kinds_.clear();
     forget_model();
   }
-  template <class Step>
-  void forget_changed(Step& step) {
+  void forget_changed(auto& step) {
     kinds_.audit(this, step);
     kinds_.clear();
     forget_changed_model();
@@ -466,15 +457,13 @@ class Capturing : public Base {
     return lines;
   }
 
-  template <class Model, class Precision>
-  void setup(Model& model, Precision const& precision) {
+  void setup(auto& model, auto const& precision) {
     on_device([](auto& steps) { steps.teardown(); });
     Base::setup(model, precision);
     elsewhere_ = !this->device().is_cpu();
     on_device([&](auto& steps) { steps.setup(model, this->device(), options_.kernels); });
   }
-  template <class Model>
-  void teardown(Model& model) {
+  void teardown(auto& model) {
     on_device([](auto& steps) { steps.teardown(); });
     Base::teardown(model);
   }
@@ -482,12 +471,10 @@ class Capturing : public Base {
   void backward(at::Tensor const& loss, at::Tensor const& seed) {
     on_device([&](auto& steps) { steps.backward(seed, [&] { Base::backward(loss, seed); }); });
   }
-  template <class F>
-  void in_turn(loop::Turn turn, at::Tensor const& loss, F&& f) {
+  void in_turn(loop::Turn turn, at::Tensor const& loss, auto&& f) {
     on_device([&](auto& steps) { steps.in_turn(turn, loss, f); });
   }
-  template <class Batch, class Board, class Seam>
-  auto gradients(StepKey key, Batch& batch, Board& board, Seam& seam) {
+  auto gradients(StepKey key, auto& batch, auto& board, auto& seam) {
     auto const products = Base::matmul_scope();  // a tape records the matmul precision of the scope it is made in
     return on_device([&](auto& steps) { return steps.gradients(static_cast<Base&>(*this), key, batch, board, seam); });
   }
@@ -496,8 +483,7 @@ class Capturing : public Base {
   long unchecked() const { return captured().unchecked(); }
   bool half_checked() const { return captured().half_checked(); }
   bool check_is_next() const { return captured().check_is_next(); }
-  template <class Board, class Seam>
-  void confirm(Board& board, Seam& seam) {
+  void confirm(auto& board, auto& seam) {
     on_device([&](auto& steps) { steps.confirm(static_cast<Base&>(*this), board, seam); });
   }
   bool may_replay() const { return captured().may_replay(); }
@@ -520,15 +506,11 @@ class Capturing : public Base {
   /// True if the loop may roll back after a wrong replay.
   bool goes_back() const { return options_.go_back; }
   /// Calls `say(identifier, sentence)` for each new warning.
-  template <class Say>
-  void pass_warnings(Say&& say) {
-    capture::pass_on_reasons(*report_, say);
-  }
+  void pass_warnings(auto&& say) { capture::pass_on_reasons(*report_, say); }
 
  private:
   /// Calls `f` with the CapturedSteps of the model's device.
-  template <class F>
-  auto on_device(F&& f) {
+  auto on_device(auto&& f) {
     if (elsewhere_) return f(std::get<sizeof...(Recordings) - 1>(steps_));
     return f(std::get<0>(steps_));
   }

@@ -1,8 +1,6 @@
 #pragma once
 // The bodies of torch/capture/captured.hpp.
 
-#include <string>
-
 #include <ATen/MemoryOverlap.h>
 
 #include <fulgurite/core/error.hpp>

@@ -82,8 +82,7 @@ class Fastest : public Captured<SingleDevice<Device>> {
   explicit Fastest(...) FULGURITE_REFUSED("[fulgurite.capture.fastest] Fastest takes a SingleDevice, then options by "
                                           "their names: Fastest{SingleDevice{cpu}, {.go_back = false}}");
 
-  template <class Batch, class Board, class Seam>
-  auto gradients(StepKey key, Batch& batch, Board& board, Seam& seam) {
+  auto gradients(StepKey key, auto& batch, auto& board, auto& seam) {
     if (race_.way() == Way::captured) return Recorded::gradients(key, batch, board, seam);
     if (race_.way() == Way::as_written) return Written::gradients(key, batch, board, seam);
     bool const as_written = race_.as_written_next();

@@ -49,8 +49,7 @@ class Inputs {
  public:
   Inputs() = default;
   /// Replaces the tensors in `batch`, a shallow copy of a real one, by the graph's own.
-  template <class Batch>
-  explicit Inputs(Batch& batch) {
+  explicit Inputs(auto& batch) {
     capture::each_leaf(
         batch,
         [&](at::Tensor& tensor) {
@@ -89,8 +88,7 @@ class Observer {
  public:
   explicit Observer(capture::World const& world);
 
-  template <class F>
-  auto run(F&& step) {
+  auto run(auto&& step) {
     capture::Recording const on(recorder_);
     return step();
   }
@@ -365,8 +363,7 @@ class CudaGraph : Pinned {
 
     /// Runs f() on this stream: after the current stream's work so far, and before its later work. `waited` receives
     /// the reason why f cannot be part of a graph, if one was found.
-    template <class F>
-    auto run(std::string& waited, F&& f) {
+    auto run(std::string& waited, auto&& f) {
       Waits waits;
       capture::SetFor<Waits*> const here(waits_, &waits);
       auto result = [&] {
@@ -380,8 +377,7 @@ class CudaGraph : Pinned {
     }
 
     /// Runs f() in the middle of it, where the host may wait.
-    template <class F>
-    void unwatched(F&& f) {
+    void unwatched(auto&& f) {
       bool const seen = waits_ && waits_->seen;
       f();
       if (waits_) waits_->seen = seen;
@@ -417,8 +413,7 @@ class CudaGraph : Pinned {
   /// Records the work that f gives to the device, without executing it. Throws what f throws, or what LibTorch throws
   /// for something that cannot be recorded. Only this thread is restricted meanwhile: other threads, such as those that
   /// load batches, may allocate memory.
-  template <class F>
-  void capture(F&& f) {
+  void capture(auto&& f) {
     wait();
     c10::cuda::CUDACachingAllocator::emptyCache();  // a graph being recorded cannot use cached memory
     c10::StreamGuard const guard(side_.stream);
@@ -445,10 +440,7 @@ class CudaGraph : Pinned {
   void replay() { graph_->replay(); }
 
   /// True if the kernel for this run of the optimizer's update is known, or can be made now.
-  template <class Optimizer, class Run>
-  static bool can_update(Optimizer& optimizer, Run const& run) {
-    return optimizer.fits_graph(run);
-  }
+  static bool can_update(auto& optimizer, auto const& run) { return optimizer.fits_graph(run); }
   /// Adds the update to the graph that is being recorded.
   void update(UpdateInGraph const& update) { update.launch(); }
 

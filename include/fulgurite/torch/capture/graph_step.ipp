@@ -2,7 +2,6 @@
 // The bodies of torch/capture/graph_step.hpp.
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
@@ -10,8 +9,6 @@
 #include <numeric>
 #include <stdexcept>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_copy.h>

@@ -95,8 +95,7 @@ class Graphs {
   void drop() { waiting_.drop(); }
 
   /// `run()` does the backward pass.
-  template <class F>
-  void backward(at::Tensor const& seed, F&& run) {
+  void backward(at::Tensor const& seed, auto&& run) {
     if (recorded_ != nullptr) {
       recorded_->seeds.push_back(seed);
       GradientsApart const apart(*world_, std::exchange(stale_, {}));
@@ -109,8 +108,7 @@ class Graphs {
   }
 
   /// `f()`: the trainer acts in the middle of a step. That is no part of a recording.
-  template <class F>
-  void in_turn(loop::Turn turn, at::Tensor const& loss, torch::nn::Module const&, F&& f) {
+  void in_turn(loop::Turn turn, at::Tensor const& loss, torch::nn::Module const&, auto&& f) {
     if (recorded_ != nullptr) return cut(turn, loss);
     if (!underway_) return f();
     side_->unwatched([&] { underway_->turn(turn, loss, f); });
@@ -231,8 +229,7 @@ class Graphs {
     return false;
   }
   /// The same for a replay that waits for those after it. False if it cannot: it has to be run at once.
-  template <class Batch, class Step>
-  bool join(capture::Scene const& scene, Kept& kept, Batch& batch, Step& step, CaptureReport& report) {
+  bool join(capture::Scene const& scene, Kept& kept, auto& batch, auto& step, CaptureReport& report) {
     using Seam = std::remove_cvref_t<decltype(step.seam)>;
     if constexpr (updates<Seam>()) {
       if (!waiting_.joins()) return false;
@@ -343,8 +340,7 @@ class Graphs {
   }
 
   /// `act(segment)`: what happens after each segment.
-  template <class F>
-  static void launch(Kept& kept, std::vector<at::Tensor> const& batch, F&& act) {
+  static void launch(Kept& kept, std::vector<at::Tensor> const& batch, auto&& act) {
     TurnedOff const off(kept.update.get());
     kept.inputs.feed(batch);
     for (auto const& segment : kept.segments) {
@@ -440,13 +436,11 @@ class Graphs {
   }
 
   /// True if a replay may make the update of this step.
-  template <class Seam>
-  static bool may_update(Kept const& kept, Seam const& seam) {
+  static bool may_update(Kept const& kept, auto const& seam) {
     return kept.update && !seam.rescales() && kept.skips == seam.skips() && kept.notes == seam.notes();
   }
   /// The update of so many steps later, as far as it is known now.
-  template <class Optimizer, class Runs>
-  static std::vector<TracedUpdate> traced(Optimizer& optimizer, Runs const& runs, long steps) {
+  static std::vector<TracedUpdate> traced(auto& optimizer, auto const& runs, long steps) {
     std::vector<TracedUpdate> all;
     for (auto const& run : runs) all.push_back(optimizer.traced(run, steps));
     return all;

@@ -22,7 +22,8 @@
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 
-namespace fulgurite::libtorch::capture {
+namespace fulgurite {
+namespace libtorch::capture {
 
 using torch::jit::Stack;
 
@@ -172,12 +173,7 @@ struct TapeFacts {
 std::vector<bool> live_calls(std::vector<Call> const& calls, std::vector<at::Tensor> const& leaving,
                              Listing const& listing, TapeFacts& facts);
 
-}  // namespace fulgurite::libtorch::capture
-
 // What a captured strategy reports about its work.
-
-namespace fulgurite {
-namespace libtorch::capture {
 
 /// A counter that several threads may increment: copies of a strategy, such as those of a sweep's members, share one
 /// report.
@@ -237,8 +233,7 @@ void update_stays_apart(CaptureReport& report, std::string const& reason);
 void steps_stay_single(CaptureReport& report, std::string const& reason);
 
 /// Calls `say(identifier, sentence)` for each reason that was not given as a warning yet.
-template <class Say>
-void pass_on_reasons(CaptureReport& report, Say&& say) {
+void pass_on_reasons(CaptureReport& report, auto&& say) {
   if (long const all = report.unproven, n = all - report.warned_unproven; n != 0) {
     report.warned_unproven = all;
     say("fulgurite.capture.unchecked",

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <utility>
@@ -162,8 +161,7 @@ FULGURITE_BULK_BODY bool writes_undeclared(std::string_view name) {
 }
 
 /// Appends a number without a string of its own: a step has some thousand numbers, and each check writes them.
-template <class Number>
-void append_number(std::string& text, char before, Number number) {
+void append_number(std::string& text, char before, auto number) {
   char digits[24] = {before};
   text.append(digits, std::to_chars(digits + 1, std::end(digits), number).ptr);
 }

@@ -87,8 +87,7 @@ struct RecordedKind : StepKind {
 
 /// Returns true if the next step of this kind has to be checked: when Pace says so, at the first replay and the last
 /// batch of an epoch, and where the host has changed.
-template <class Step>
-bool check_is_due(StepKind& one, World const& world, Step const& step) {
+bool check_is_due(StepKind& one, World const& world, auto const& step) {
   return one.pace.check_is_due() || step.is_last() || one.epoch != step.epoch() || !world.host().same(one.host);
 }
 
@@ -108,8 +107,7 @@ class StepKinds {
 
   /// Returns the kind of this step, or nullptr if there is none yet. A kind matches only if the batch's numbers and
   /// everything that its recorded step read from the context have the same values now.
-  template <class Step>
-  P* find(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, Step const& step) {
+  P* find(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, auto const& step) {
     for (auto& one : kinds_)
       if (one->key == key && one->shape == shape && (!one->numbers || *one->numbers == numbers) &&
           !step.changed(one->answers)) {
@@ -122,9 +120,8 @@ class StepKinds {
   /// Adds the kind of this step. If kinds of this key and shape keep differing in one value read from the context, or
   /// in the batch's numbers, `why` says so, and such steps run as they are written. Calls `audit(kind)` before it drops
   /// a kind that was not used for long.
-  template <class Step, class Audit>
-  P& add(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, Step const& step,
-         std::string& why, Audit&& audit) {
+  P& add(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, auto const& step,
+         std::string& why, auto&& audit) {
     P* newest = nullptr;
     P* oldest = nullptr;
     std::size_t alike = 0;
@@ -172,8 +169,7 @@ class StepKinds {
   }
 
   /// Checks each kind that was replayed since its last check.
-  template <class Step>
-  void audit(void* owner, Step& step) {
+  void audit(void* owner, auto& step) {
     for (auto& one : kinds_)
       if (one->unchecked != 0) one->audit(owner, *one, &step);
   }
@@ -249,8 +245,7 @@ inline constexpr char const* hook_logs = "a hook of an optimizer's step logs: lo
 inline constexpr std::uintptr_t cache_line = 64;
 
 /// The number of values that a step has logged so far.
-template <class Board>
-std::size_t pending(Board const& board) {
+std::size_t pending(auto const& board) {
   std::size_t n = 0;
   board.each_pending([&](auto const&) { ++n; });
   return n;
@@ -270,44 +265,19 @@ class SetFor : Pinned {
 
 // Batches and results as a recording sees them: their tensors in a fixed order.
 
-template <class T, std::size_t Depth>
-consteval bool only();
-
-template <std::size_t Depth>
-struct AllOf {
-  template <class... Fields>
-  constexpr auto operator()(Fields&...) const
-      -> std::bool_constant<(only<std::remove_const_t<Fields>, Depth>() && ...)> {
-    return {};
-  }
-};
-
-template <class T, std::size_t... I, std::size_t Depth>
-consteval bool tuple_only(std::index_sequence<I...>, std::integral_constant<std::size_t, Depth>) {
-  return (only<std::remove_const_t<std::tuple_element_t<I, T>>, Depth>() && ...);
-}
-
 /// What a batch or a result may hold besides tensors: compared byte by byte, so a type without unused bytes.
 template <class T>
 concept HostNumber = std::is_enum_v<T> || (std::is_arithmetic_v<T> && !std::same_as<T, long double>);
 
 template <class T, std::size_t Depth>
 consteval bool only() {
+  constexpr auto all = []<class... Parts>(walk::Types<Parts...>) { return (only<Parts, Depth - 1>() && ...); };
   if constexpr (TensorLike<T> || HostNumber<T> || std::same_as<T, std::string>) return true;
   else if constexpr (std::same_as<T, std::vector<bool>>) return false;  // its elements cannot be referred to
   else if constexpr (Depth == 0 || !(std::is_class_v<T> || std::is_bounded_array_v<T>) || PackedSequenceLike<T>)
     return false;
-  else if constexpr (walk::is_example<T>) {
-    if constexpr (std::is_void_v<typename T::TargetType>) return only<typename T::DataType, Depth - 1>();
-    else return only<typename T::DataType, Depth - 1>() && only<typename T::TargetType, Depth - 1>();
-  } else if constexpr (walk::is_optional<T> || walk::Container<T>)
-    return only<std::remove_const_t<typename T::value_type>, Depth - 1>();
-  else if constexpr (std::is_bounded_array_v<T>) return only<std::remove_const_t<std::remove_extent_t<T>>, Depth - 1>();
-  else if constexpr (walk::TupleLike<T>)
-    return tuple_only<T>(std::make_index_sequence<std::tuple_size_v<T>>{},
-                         std::integral_constant<std::size_t, Depth - 1>{});
-  else if constexpr (aggregate::fields<T> != 0)
-    return decltype(aggregate::with_fields(std::declval<T&>(), AllOf<Depth - 1>{}))::value;
+  else if constexpr (walk::HasElements<T>) return all(walk::element_types<T>());
+  else if constexpr (aggregate::fields<T> != 0) return all(walk::FieldTypes<T>{});
   else return false;
 }
 
@@ -344,8 +314,7 @@ void append_numbers(T const& object, std::string& bytes) {
 
 /// Appends everything about a batch that decides which recording it needs and how its metrics are weighted. This
 /// includes each tensor's offset in its cache line.
-template <class B>
-void shape_of(B const& batch, std::vector<std::int64_t>& row) {
+void shape_of(auto const& batch, std::vector<std::int64_t>& row) {
   row.clear();
   each_leaf(
       batch,
@@ -382,8 +351,7 @@ struct Parts {
 /// held.
 class HeldParts : Pinned {
  public:
-  template <class Batch>
-  HeldParts(Parts& parts, Batch const& batch) : parts_(parts) {
+  HeldParts(Parts& parts, auto const& batch) : parts_(parts) {
     shape_of(batch, parts.shape);
     parts.numbers.clear();
     append_numbers(batch, parts.numbers);

@@ -60,8 +60,7 @@ class Tape : TapeMemory, Pinned {
   TapeFacts const& facts() const { return facts_; }
 
   /// Calls `f(generator)` for each generator that the step passes to a call.
-  template <class F>
-  void each_generator(F&& f) const {
+  void each_generator(auto&& f) const {
     for (auto const& call : calls_)
       for (IValue const& value : call.in)
         if (value.isGenerator()) f(value.toGenerator());
@@ -229,8 +228,7 @@ class Turns {
  public:
   Turns(World const& world, KeptTape const& kept) : world_(world), kept_(kept) {}
 
-  template <class F>
-  void keep(F&& f) {
+  void keep(auto&& f) {
     found_.emplace_back(world_, kept_);
     f();
     left_.emplace_back(world_, kept_);
@@ -263,14 +261,12 @@ class Tapes {
   void close() {}
 
   /// `run()` does the backward pass.
-  template <class F>
-  void backward(at::Tensor const& seed, F&& run) {
+  void backward(at::Tensor const& seed, auto&& run) {
     if (underway_) underway_->seed = seed;
     run();
   }
   /// `f()`: the trainer acts in the middle of a step. That is no part of a recording.
-  template <class F>
-  void in_turn(loop::Turn turn, at::Tensor const& loss, torch::nn::Module const& model, F&& f) {
+  void in_turn(loop::Turn turn, at::Tensor const& loss, torch::nn::Module const& model, auto&& f) {
     if (!underway_) return f();
     std::vector<at::Tensor> of_model;
     if (turn != loop::Turn::looks_at_loss) {

@@ -6,7 +6,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <fulgurite/core/types.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/native/fastest.hpp>

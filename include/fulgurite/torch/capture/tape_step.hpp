@@ -251,8 +251,7 @@ struct TapeTurn {
 };
 
 /// Calls `f(tensor)` for each tensor that a step of a tape may read or write.
-template <class What, class F>
-void each_tensor_of_step(What const& what, F f) {
+void each_tensor_of_step(auto const& what, auto f) {
   if (auto const* call = std::get_if<TapeStep>(&what)) {
     each_tensor_of(call->in, f);
     for (auto const& result : call->adopted) f(result.into);

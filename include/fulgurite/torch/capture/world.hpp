@@ -49,22 +49,19 @@ at::Tensor detached(at::Tensor const& tensor);
 at::Tensor frozen(at::Tensor const& tensor);
 
 /// Calls `f(tensor)` for each defined tensor of an argument or a result.
-template <class F>
-void each_tensor_in(IValue const& value, F&& f) {
+void each_tensor_in(IValue const& value, auto&& f) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) f(value.toTensor());
   } else if (value.isList()) {
     for (IValue const& element : value.toListRef()) each_tensor_in(element, f);
   }
 }
-template <class Values, class F>
-void each_tensor_of(Values const& values, F&& f) {
+void each_tensor_of(auto const& values, auto&& f) {
   for (IValue const& value : values) each_tensor_in(value, f);
 }
 
 /// Returns the argument with `change(tensor)` in place of each of its tensors. Lists are copied.
-template <class F>
-IValue with_tensors(IValue const& value, F&& change) {
+IValue with_tensors(IValue const& value, auto&& change) {
   if (value.isTensor()) return value.toTensor().defined() ? IValue(change(value.toTensor())) : value;
   if (!value.isList()) return value;
   bool any = false;
@@ -268,14 +265,12 @@ class World {
   std::optional<std::size_t> number(Storage storage) const;
 
   /// Calls `f(tensor)` for each parameter, gradient and buffer.
-  template <class F>
-  void each_tensor(F&& f) const {
+  void each_tensor(auto&& f) const {
     for (auto const& watched : watched_) f(watched.tensor());
   }
 
   /// Calls `f(parameter)` for each parameter, once.
-  template <class F>
-  void each_parameter(F&& f) const {
+  void each_parameter(auto&& f) const {
     for (auto const& [parameter, gradient] : parameters_) f(parameter);
   }
 

@@ -78,24 +78,6 @@ constexpr Extent times(Extent a, Extent b) { return a == unknown || b == unknown
 /// A sum of counts, unknown if one of them is.
 constexpr Extent plus(Extent a, Extent b) { return a == unknown || b == unknown ? unknown : a + b; }
 
-}  // namespace fulgurite::chain
-
-namespace fulgurite {
-
-/// A height and a width, for a kernel, a stride or a padding. One number stands for both: `Conv2d<1, 8, 3>`, `Conv2d<1,
-/// 8, Size2{3, 5}>`.
-struct Size2 {
-  chain::Extent height, width;
-
-  constexpr Size2(std::integral auto both) : height(both), width(both) {}
-  constexpr Size2(std::integral auto high, std::integral auto wide) : height(high), width(wide) {}
-  friend constexpr bool operator==(Size2, Size2) = default;
-};
-
-}  // namespace fulgurite
-
-namespace fulgurite::chain {
-
 /// What is wrong with a layer, or with two consecutive layers. chain/shapes.hpp has a refusal for each but `none`.
 enum class Fault : std::uint8_t {
   none,
@@ -196,9 +178,61 @@ constexpr Step slide(Shape in, Extent channels, std::array<Window, N> const& win
   return {in};
 }
 
+/// The result of a convolution for the shape of a sample: channels `from` to `to`, then a window for each dimension.
+/// FLOPs count a multiplication and an addition separately, and no bias.
+template <std::size_t N>
+constexpr Step convolve(Shape in, Extent from, Extent to, Extent groups, std::array<Window, N> const& windows) {
+  if (from < 1 || to < 1 || groups < 1) return refuse(Fault::extents);
+  if (from % groups != 0 || to % groups != 0) return refuse(Fault::groups);
+  auto step = slide(in, from, windows);
+  if (step.fault != Fault::none) return step;
+  step.out = step.out.with(0, to);
+  step.flops = times(2 * (from / groups), step.out.elements());
+  for (auto const& window : windows) step.flops = times(step.flops, window.kernel);
+  return step;
+}
+
+// Bases of layers without parameters that keep the shape.
+
+/// An elementwise layer: each output depends on one input.
+struct Pointwise : BuiltIn {
+  static constexpr bool keeps_shape = true;
+  static constexpr Extent parameter_count = 0;
+  static constexpr Step step(Shape in) { return {in}; }
+};
+
+/// Rate is `auto`, since 0 does not convert to a template argument of type double. NaN fails the test, too.
+template <auto Rate>
+struct Dropping : Pointwise {
+  static constexpr Step step(Shape in) {
+    if (!(Rate >= 0 && Rate < 1)) return refuse(Fault::rate);
+    return {in};
+  }
+};
+
+/// A layer along one dimension. The batch is dimension 0; negative numbers count from the end.
+template <int Dimension>
+struct Along : Pointwise {
+  static constexpr Step step(Shape in) {
+    if (in.known_rank() && (Dimension > in.rank() || Dimension < -in.rank() - 1))
+      return refuse(Fault::rank, in.rank(), Dimension < 0 ? -Dimension - 1 : Dimension);
+    return {in};
+  }
+};
+
 }  // namespace fulgurite::chain
 
 namespace fulgurite {
+
+/// A height and a width, for a kernel, a stride or a padding. One number stands for both: `Conv2d<1, 8, 3>`, `Conv2d<1,
+/// 8, Size2{3, 5}>`.
+struct Size2 {
+  chain::Extent height, width;
+
+  constexpr Size2(std::integral auto both) : height(both), width(both) {}
+  constexpr Size2(std::integral auto high, std::integral auto wide) : height(high), width(wide) {}
+  friend constexpr bool operator==(Size2, Size2) = default;
+};
 
 // Layers that count features: Linear, Embedding, Flatten; and Input, which declares the input shape of a chain.
 
@@ -276,24 +310,6 @@ struct Conv2dOptions {
   chain::Extent groups = 1;
   bool bias = true;
 };
-
-namespace chain {
-
-/// The result of a convolution for the shape of a sample: channels `from` to `to`, then a window for each dimension.
-/// FLOPs count a multiplication and an addition separately, and no bias.
-template <std::size_t N>
-constexpr Step convolve(Shape in, Extent from, Extent to, Extent groups, std::array<Window, N> const& windows) {
-  if (from < 1 || to < 1 || groups < 1) return refuse(Fault::extents);
-  if (from % groups != 0 || to % groups != 0) return refuse(Fault::groups);
-  auto step = slide(in, from, windows);
-  if (step.fault != Fault::none) return step;
-  step.out = step.out.with(0, to);
-  step.flops = times(2 * (from / groups), step.out.elements());
-  for (auto const& window : windows) step.flops = times(step.flops, window.kernel);
-  return step;
-}
-
-}  // namespace chain
 
 /// Like torch::nn::Conv1d, padded with zeros. FLOPs: 2 Out (In / groups) Kernel for each output position; the bias is
 /// not counted.
@@ -394,36 +410,6 @@ struct LayerNorm : chain::BuiltIn {
 };
 
 // Layers without parameters that keep the shape: activations and dropout. FLOPs: none counted.
-
-namespace chain {
-
-/// An elementwise layer: each output depends on one input.
-struct Pointwise : BuiltIn {
-  static constexpr bool keeps_shape = true;
-  static constexpr Extent parameter_count = 0;
-  static constexpr Step step(Shape in) { return {in}; }
-};
-
-/// Rate is `auto`, since 0 does not convert to a template argument of type double. NaN fails the test, too.
-template <auto Rate>
-struct Dropping : Pointwise {
-  static constexpr Step step(Shape in) {
-    if (!(Rate >= 0 && Rate < 1)) return refuse(Fault::rate);
-    return {in};
-  }
-};
-
-/// A layer along one dimension. The batch is dimension 0; negative numbers count from the end.
-template <int Dimension>
-struct Along : Pointwise {
-  static constexpr Step step(Shape in) {
-    if (in.known_rank() && (Dimension > in.rank() || Dimension < -in.rank() - 1))
-      return refuse(Fault::rank, in.rank(), Dimension < 0 ? -Dimension - 1 : Dimension);
-    return {in};
-  }
-};
-
-}  // namespace chain
 
 // Elementwise layers are like those of torch::nn with the same name and default options: they take and keep any shape.
 /// Returns its input.

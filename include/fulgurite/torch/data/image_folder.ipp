@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
 
 namespace fulgurite::data {

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include <fulgurite/core/archive.hpp>
-#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/data/table.hpp>
 
 namespace fulgurite::data {

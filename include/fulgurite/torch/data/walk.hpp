@@ -184,17 +184,49 @@ concept TupleLike = requires { std::tuple_size<T>::value; };
 template <class T>
 concept HanaStruct = std::is_class_v<T> && boost::hana::Struct<T>::value;
 
-template <class T, std::size_t Depth>
-consteval bool holds();
-
-template <std::size_t Depth>
-struct AnyOf {
+/// The types of the direct parts of a T, as each_part finds them; none if its fields cannot be accessed.
+template <class... Parts>
+struct Types {};
+struct TypesOfFields {
   template <class... Fields>
-  constexpr auto operator()(Fields&...) const
-      -> std::bool_constant<(holds<std::remove_const_t<Fields>, Depth>() || ...)> {
+  constexpr auto operator()(Fields&...) const -> Types<std::remove_const_t<Fields>...> {
     return {};
   }
 };
+template <class T>
+using FieldTypes = decltype(aggregate::with_fields(std::declval<T&>(), TypesOfFields{}));
+
+/// True for a T with parts of its own: elements, or the content of an optional or an example.
+template <class T>
+concept HasElements = is_optional<T> || is_example<T> || Container<T> || std::is_bounded_array_v<T> || TupleLike<T>;
+template <HasElements T>
+consteval auto element_types() {
+  if constexpr (is_optional<T> || Container<T>) return Types<std::remove_const_t<typename T::value_type>>{};
+  else if constexpr (std::is_bounded_array_v<T>) return Types<std::remove_const_t<std::remove_extent_t<T>>>{};
+  else if constexpr (!is_example<T>)
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      return Types<std::remove_const_t<std::tuple_element_t<I, T>>...>{};
+    }(std::make_index_sequence<std::tuple_size_v<T>>{});
+  else if constexpr (std::is_void_v<typename T::TargetType>) return Types<typename T::DataType>{};
+  else return Types<typename T::DataType, typename T::TargetType>{};
+}
+template <class T>
+consteval auto part_types() {
+  if constexpr (HasElements<T>) return element_types<T>();
+  else if constexpr (HanaStruct<T>)
+    return decltype(boost::hana::unpack(boost::hana::accessors<T>(), [](auto... field) {
+      return Types<std::remove_cvref_t<decltype(boost::hana::second(field)(std::declval<T&>()))>...>{};
+    })){};
+  else return FieldTypes<T>{};
+}
+
+/// True if values of type T can hold tensors. The recursion into a type that contains itself stops at Depth, with true.
+template <class T, std::size_t Depth>
+consteval bool holds() {
+  if constexpr (TensorLike<T> || PackedSequenceLike<T> || MovesItself<T> || Depth == 0) return true;
+  else if constexpr (!std::is_class_v<T> && !std::is_bounded_array_v<T>) return false;
+  else return []<class... Parts>(Types<Parts...>) { return (holds<Parts, Depth - 1>() || ...); }(part_types<T>());
+}
 
 }  // namespace walk
 
@@ -219,38 +251,6 @@ void each_part(T& object, F&& f) {
     aggregate::with_fields(object, [&](auto&... field) { (f(field), ...); });
   }
 }
-
-namespace walk {
-template <class T, std::size_t... I, std::size_t Depth>
-consteval bool tuple_holds(std::index_sequence<I...>, std::integral_constant<std::size_t, Depth>) {
-  return (holds<std::remove_const_t<std::tuple_element_t<I, T>>, Depth>() || ...);
-}
-
-/// True if values of type T can hold tensors. The recursion into a type that contains itself stops at Depth, with true.
-template <class T, std::size_t Depth>
-consteval bool holds() {
-  if constexpr (TensorLike<T> || PackedSequenceLike<T> || MovesItself<T> || Depth == 0) return true;
-  else if constexpr (!std::is_class_v<T> && !std::is_bounded_array_v<T>) return false;
-  else if constexpr (is_optional<T> || Container<T>)
-    return holds<std::remove_const_t<typename T::value_type>, Depth - 1>();
-  else if constexpr (std::is_bounded_array_v<T>)
-    return holds<std::remove_const_t<std::remove_extent_t<T>>, Depth - 1>();
-  else if constexpr (is_example<T>) {
-    if constexpr (std::is_void_v<typename T::TargetType>) return holds<typename T::DataType, Depth - 1>();
-    else return holds<typename T::DataType, Depth - 1>() || holds<typename T::TargetType, Depth - 1>();
-  } else if constexpr (TupleLike<T>) {
-    return tuple_holds<T>(std::make_index_sequence<std::tuple_size_v<T>>{},
-                          std::integral_constant<std::size_t, Depth - 1>{});
-  } else if constexpr (HanaStruct<T>) {
-    return decltype(boost::hana::unpack(boost::hana::accessors<T>(), [](auto... field) {
-      return std::bool_constant<(
-          holds<std::remove_cvref_t<decltype(boost::hana::second(field)(std::declval<T&>()))>, Depth - 1>() || ...)>{};
-    }))::value;
-  } else {
-    return decltype(aggregate::with_fields(std::declval<T&>(), AnyOf<Depth - 1>{}))::value;
-  }
-}
-}  // namespace walk
 
 /// True if a batch type can hold tensors at all. If not, nothing is traversed, copied or moved.
 template <class T>

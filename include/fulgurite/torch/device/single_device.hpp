@@ -101,8 +101,7 @@ class SingleDevice {
 
   /// Runs one step: body(batch) consists of training_step, clearing and backward. A strategy that records steps
   /// replaces this function.
-  template <class Batch, class Board, class Body>
-  auto gradients(StepKey, Batch& batch, Board&, Body&& body) {
+  auto gradients(StepKey, auto& batch, auto&, auto&& body) {
     auto const products = matmul_scope();
     return body(batch);
   }

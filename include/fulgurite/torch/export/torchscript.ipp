@@ -8,10 +8,8 @@
 #include <cstring>
 #include <exception>
 #include <map>
-#include <memory>
 #include <sstream>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -20,7 +18,6 @@
 #include <ATen/ops/remainder.h>
 #include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
-#include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>

@@ -368,21 +368,26 @@ FULGURITE_STATE(KeptWindow)
 
 namespace fulgurite::metric {
 
-FULGURITE_BULK_BODY at::Tensor tally(Accuracy const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(Precision const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(Recall const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(F1 const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::class_sums(libtorch::judge(of, predictions, target), of.num_classes);
-}
+// Metrics of which one expression is added.
+#define FULGURITE_TALLY(METRIC, ...)                                                                                   \
+  FULGURITE_BULK_BODY at::Tensor tally(METRIC const& of, at::Tensor const& predictions, at::Tensor const& target) {    \
+    return libtorch::__VA_ARGS__;                                                                                      \
+  }
+#define FULGURITE_SCORED libtorch::scored(predictions, target, of.num_classes, of.name())
+#define FULGURITE_DIFFERENCES libtorch::differences(predictions, target, of.name())
+FULGURITE_TALLY(Accuracy, class_sums(libtorch::judge(of, predictions, target), of.num_classes))
+FULGURITE_TALLY(Precision, class_sums(libtorch::judge(of, predictions, target), of.num_classes))
+FULGURITE_TALLY(Recall, class_sums(libtorch::judge(of, predictions, target), of.num_classes))
+FULGURITE_TALLY(F1, class_sums(libtorch::judge(of, predictions, target), of.num_classes))
+FULGURITE_TALLY(AUROC, rows_of(FULGURITE_SCORED, of.logits))
+FULGURITE_TALLY(AveragePrecision, rows_of(FULGURITE_SCORED, of.logits))
+FULGURITE_TALLY(BinnedAUROC, bins_of(FULGURITE_SCORED, of.num_classes, of.thresholds, of.logits))
+FULGURITE_TALLY(BinnedAveragePrecision, bins_of(FULGURITE_SCORED, of.num_classes, of.thresholds, of.logits))
+FULGURITE_TALLY(MeanSquaredError, sum_and_count(FULGURITE_DIFFERENCES.square()))
+FULGURITE_TALLY(MeanAbsoluteError, sum_and_count(FULGURITE_DIFFERENCES.abs()))
+#undef FULGURITE_DIFFERENCES
+#undef FULGURITE_SCORED
+#undef FULGURITE_TALLY
 
 FULGURITE_BULK_BODY at::Tensor tally(ConfusionMatrix const& of, at::Tensor const& predictions,
                                      at::Tensor const& target) {
@@ -413,36 +418,6 @@ FULGURITE_BULK_BODY at::Tensor tally(Perplexity const& of, at::Tensor const& pre
   auto const log = logs.gather(1, tokens.masked_fill(counts.logical_not(), 0).unsqueeze(1)).squeeze(1);
   return at::stack({at::where(counts, -log, at::zeros_like(log)).sum(at::kDouble), counts.sum(at::kDouble),
                     place.eq(vocabulary + libtorch::no_class).sum(at::kDouble)});
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(AUROC const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::rows_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.logits);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(AveragePrecision const& of, at::Tensor const& predictions,
-                                     at::Tensor const& target) {
-  return libtorch::rows_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.logits);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(BinnedAUROC const& of, at::Tensor const& predictions, at::Tensor const& target) {
-  return libtorch::bins_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.num_classes,
-                           of.thresholds, of.logits);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(BinnedAveragePrecision const& of, at::Tensor const& predictions,
-                                     at::Tensor const& target) {
-  return libtorch::bins_of(libtorch::scored(predictions, target, of.num_classes, of.name()), of.num_classes,
-                           of.thresholds, of.logits);
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(MeanSquaredError const& of, at::Tensor const& predictions,
-                                     at::Tensor const& target) {
-  return libtorch::sum_and_count(libtorch::differences(predictions, target, of.name()).square());
-}
-
-FULGURITE_BULK_BODY at::Tensor tally(MeanAbsoluteError const& of, at::Tensor const& predictions,
-                                     at::Tensor const& target) {
-  return libtorch::sum_and_count(libtorch::differences(predictions, target, of.name()).abs());
 }
 
 FULGURITE_BULK_BODY at::Tensor tally(R2 const& of, at::Tensor const& predictions, at::Tensor const& target) {

@@ -55,6 +55,9 @@ bool intercepts_on_gpu();
 /// library with hidden symbols).
 bool intercepts();
 
+/// The lines that a strategy prints about the products of the process so far.
+std::vector<std::string> products_account(Matmul how);
+
 }  // namespace fulgurite::libtorch::native
 
 namespace fulgurite {
@@ -83,13 +86,6 @@ class MatmulScope : Pinned {
 };
 
 }  // namespace fulgurite
-
-namespace fulgurite::libtorch::native {
-
-/// The lines that a strategy prints about the products of the process so far.
-std::vector<std::string> products_account(Matmul how);
-
-}  // namespace fulgurite::libtorch::native
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/torch/native/matmul_scope.ipp>

@@ -32,22 +32,14 @@ struct ProductKernels {
 /// code is the same with and without it, have them too.
 std::atomic<ProductKernels const*>& process_kernels();
 
-}  // namespace fulgurite::libtorch::native
-
 #ifdef FULGURITE_HAS_LIBXSMM
-namespace fulgurite::libtorch::native {
-
 Kernel libxsmm_product(int m, int n, int k, int a_distance, bool a_turned, int b_distance, int c_distance);
 inline constexpr ProductKernels libxsmm_kernels{"LIBXSMM", &libxsmm_product};
 inline bool const libxsmm_is_here = [] {
   process_kernels() = &libxsmm_kernels;
   return true;
 }();
-
-}  // namespace fulgurite::libtorch::native
 #endif
-
-namespace fulgurite::libtorch::native {
 
 /// c[i] = d[i] + c[i] for n numbers; for d == nullptr zeros are added. The sums are the same on every processor; only
 /// the number of additions at once differs.

@@ -24,24 +24,14 @@ FULGURITE_BULK_BODY std::atomic<ProductKernels const*>& process_kernels() {
   return kernels;
 }
 
-}  // namespace fulgurite::libtorch::native
-
 #if defined(FULGURITE_HAS_LIBXSMM)
-
-namespace fulgurite::libtorch::native {
-
 FULGURITE_BULK_BODY Kernel libxsmm_product(int m, int n, int k, int a_distance, bool a_turned, int b_distance,
                                            int c_distance) {
   float const one = 1, zero = 0;
   int const flags = a_turned ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
   return libxsmm_smmdispatch(n, m, k, &b_distance, &a_distance, &c_distance, &one, &zero, &flags, nullptr);
 }
-
-}  // namespace fulgurite::libtorch::native
-
 #endif
-
-namespace fulgurite::libtorch::native {
 
 // Loops over numbers besides the product: adding to the result, and transposing a matrix. LIBXSMM has a kernel that
 // transposes; this one takes a third of its time.

@@ -46,8 +46,7 @@ inline T interleaved_sum(std::int64_t count, Term term) {
 
 /// The sum of consecutive numbers. LibTorch sums as many interleaved columns as its registers have `lanes`, after what
 /// remains.
-template <class Term>
-inline float sum_in_lanes(std::int64_t count, std::int64_t lanes, Term term) {
+inline float sum_in_lanes(std::int64_t count, std::int64_t lanes, auto term) {
   auto const rows = count / lanes;
   float sum = 0;
   for (std::int64_t i = rows * lanes; i != count; ++i) sum += term(i);

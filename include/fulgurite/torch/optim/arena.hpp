@@ -72,8 +72,7 @@ class Arena : public ArenaLayout {
 
   /// Calls `f(run, buffer)` for each run of parameters that have a gradient, and adds one to their step counts, unless
   /// `counts` is false. If the arena is in parts, this process updates its own part and receives the others.
-  template <class F>
-  void update(F&& f, bool counts = true) {
+  void update(auto&& f, bool counts = true) {
     Mode const mode;
     look_in_mode();
     make_states();
@@ -110,8 +109,7 @@ class Arena : public ArenaLayout {
   }
 
   /// Calls `f(flat_gradients)` for each buffer in which at least one gradient was received.
-  template <class F>
-  void each_gradient(F&& f) {
+  void each_gradient(auto&& f) {
     gather_gradients();
     look();
     for (auto& buffer : buffers_) buffer.taken = true;
@@ -126,8 +124,7 @@ class Arena : public ArenaLayout {
   /// True if f(gradients) holds for each buffer; or, for a buffer with gradients outside of it, for each of its
   /// gradients. Flat gradients that were not received are included; they are zero. This is called in every step, so
   /// single parameters are visited only if some gradient is outside of the buffer.
-  template <class F>
-  bool all_gradients(F&& f) {
+  bool all_gradients(auto&& f) {
     for (auto const& slot : slots_)
       if (!slot.held().is_same(slot.gradient)) {
         look();
@@ -139,8 +136,7 @@ class Arena : public ArenaLayout {
   }
 
   /// Calls `f(gradient)` for each parameter that has received one, in the order of the parameters.
-  template <class F>
-  void each_received(F&& f) const {
+  void each_received(auto&& f) const {
     for (auto const& slot : slots_)
       if (slot.received) f(slot.gradient);
   }
@@ -154,8 +150,7 @@ class Arena : public ArenaLayout {
   void clear_each(Buffer const& buffer);
   void clear_all(Buffer& buffer);
   void leave_uncleared(Buffer const& buffer);
-  template <class F>
-  bool each_holds(Buffer const& buffer, F& f) const {
+  bool each_holds(Buffer const& buffer, auto& f) const {
     for (auto const i : buffer.slots)
       if (auto const& gradient = slots_[i].held(); gradient.defined() && !f(gradient)) return false;
     return true;
@@ -169,15 +164,9 @@ class ArenaParameters : public std::span<at::Tensor const> {
  public:
   explicit ArenaParameters(Arena& arena);
 
-  template <class F>
-  void each_gradient(F&& f) const {
-    arena_->each_gradient(f);
-  }
+  void each_gradient(auto&& f) const { arena_->each_gradient(f); }
   /// Calls `f` for each gradient separately, which the norm of norms needs.
-  template <class F>
-  void each_received(F&& f) const {
-    arena_->each_received(f);
-  }
+  void each_received(auto&& f) const { arena_->each_received(f); }
   /// True if the parameter at this position had a gradient when this range was made.
   bool has_gradient(std::size_t position) const;
   /// For strategies that exchange gradients with other processes.

@@ -1,9 +1,6 @@
 #pragma once
 // The bodies of torch/optim/arena.hpp.
 
-#include <cstdint>
-#include <vector>
-
 #include <ATen/ops/_foreach_zero.h>
 
 #include <fulgurite/core/archive.hpp>

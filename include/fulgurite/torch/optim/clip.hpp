@@ -48,8 +48,7 @@ at::Tensor summed_gradient(at::Tensor const& parameter);
 /// allocates none. Parameters that know their flat gradients (ArenaParameters) give a few flat tensors.
 class Gradients : Pinned {
  public:
-  template <class Parameters>
-  explicit Gradients(Parameters const& parameters) {
+  explicit Gradients(auto const& parameters) {
     if constexpr (requires { parameters.each_gradient([](at::Tensor const&) {}); }) {
       parameters.each_gradient([](at::Tensor const& flat) { list().push_back(flat); });
     } else
@@ -86,8 +85,7 @@ std::optional<double> factor_now(at::Tensor const& norm, double limit);
 /// The 2-norm of each gradient, in the order of the parameters, even if all are in one flat buffer: the norm of these
 /// norms has LibTorch's bits, and one sum over the buffer would not. On the CPU the kernel is called directly, without
 /// the dispatcher.
-template <class Parameters>
-std::vector<at::Tensor> norms_of(Parameters const& parameters, std::vector<at::Tensor> const& gradients) {
+std::vector<at::Tensor> norms_of(auto const& parameters, std::vector<at::Tensor> const& gradients) {
   bool const directly = !c10::impl::tls_is_dispatch_key_included(recording_key);
   std::vector<at::Tensor> norms;
   auto const add = [&](at::Tensor const& gradient) {
@@ -185,8 +183,7 @@ bool all_finite(std::uint16_t const* bits, std::size_t size, std::uint16_t expon
 std::optional<bool> plainly_finite(at::Tensor const& tensor);
 bool all_finite(at::Tensor const& tensor);
 
-template <class Parameters>
-bool on_a_device(Parameters const& parameters) {
+bool on_a_device(auto const& parameters) {
   auto const first = parameters.begin();
   return first != parameters.end() && !first->is_cpu();
 }
@@ -271,10 +268,7 @@ class GradientLooks {
   GradientLooks& operator=(GradientLooks&&) = delete;
   ~GradientLooks();
 
-  template <class Model>
-  void attach(Model const& model) {
-    attach_to(module_if_any(model));
-  }
+  void attach(auto const& model) { attach_to(module_if_any(model)); }
   void detach();
 
   /// The results for the gradients of the current step; nullptr if no parameter is checked.
@@ -317,15 +311,17 @@ bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
   return true;
 }
 
-// Clipping for LibTorch's optimizers.
-FULGURITE_EXTERN(at::Tensor clip_norm(std::vector<at::Tensor> const&, double));
-FULGURITE_EXTERN(void clip_value(std::vector<at::Tensor> const&, double));
-FULGURITE_EXTERN(void scale_gradients(std::vector<at::Tensor> const&, double));
-FULGURITE_EXTERN(bool gradients_finite(std::vector<at::Tensor> const&));
-FULGURITE_EXTERN(bool gradients_finite(std::vector<at::Tensor> const&, SeenGradients const&));
-FULGURITE_EXTERN(bool weights_finite(std::vector<at::Tensor> const&));
-FULGURITE_EXTERN(void note_gradients(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
-FULGURITE_EXTERN(void note_weights(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
+// All of it for the parameters of LibTorch's optimizers, and in first_order.hpp for those of ours.
+#define FULGURITE_CLIPPING(WHAT, LIST)                                                                                 \
+  FULGURITE_##WHAT(at::Tensor clip_norm(LIST const&, double));                                                         \
+  FULGURITE_##WHAT(void clip_value(LIST const&, double));                                                              \
+  FULGURITE_##WHAT(void scale_gradients(LIST const&, double));                                                         \
+  FULGURITE_##WHAT(bool gradients_finite(LIST const&));                                                                \
+  FULGURITE_##WHAT(bool gradients_finite(LIST const&, SeenGradients const&));                                          \
+  FULGURITE_##WHAT(bool weights_finite(LIST const&));                                                                  \
+  FULGURITE_##WHAT(void note_gradients(std::vector<at::Tensor>&, LIST const&));                                        \
+  FULGURITE_##WHAT(void note_weights(std::vector<at::Tensor>&, LIST const&))
+FULGURITE_CLIPPING(EXTERN, std::vector<at::Tensor>);
 
 // The norms of gradients, one for each parameter and one over all, with a single read from the device.
 
@@ -336,8 +332,7 @@ Norms gradient_norms(std::vector<std::pair<std::string, at::Tensor>> const& para
 
 /// The norms of the gradients of an optimizer's parameters, by the model's names, or by their positions in the
 /// optimizer if the model has no names.
-template <class Model, class Optimizer>
-Norms gradient_norms(Model& model, Optimizer& optimizer, double type) {
+Norms gradient_norms(auto& model, auto& optimizer, double type) {
   auto const& stepped = optimizer.parameters();
   auto named = named_parameters(model);
   if (named.empty())

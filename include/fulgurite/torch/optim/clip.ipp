@@ -190,13 +190,6 @@ FULGURITE_BULK_BODY Norms gradient_norms(std::vector<std::pair<std::string, at::
   return norms;
 }
 
-FULGURITE_INSTANTIATE(at::Tensor clip_norm(std::vector<at::Tensor> const&, double));
-FULGURITE_INSTANTIATE(void clip_value(std::vector<at::Tensor> const&, double));
-FULGURITE_INSTANTIATE(void scale_gradients(std::vector<at::Tensor> const&, double));
-FULGURITE_INSTANTIATE(bool gradients_finite(std::vector<at::Tensor> const&));
-FULGURITE_INSTANTIATE(bool gradients_finite(std::vector<at::Tensor> const&, SeenGradients const&));
-FULGURITE_INSTANTIATE(bool weights_finite(std::vector<at::Tensor> const&));
-FULGURITE_INSTANTIATE(void note_gradients(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
-FULGURITE_INSTANTIATE(void note_weights(std::vector<at::Tensor>&, std::vector<at::Tensor> const&));
+FULGURITE_CLIPPING(INSTANTIATE, std::vector<at::Tensor>);
 
 }  // namespace fulgurite::libtorch

@@ -118,15 +118,7 @@ void pass(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) 
   as_operators<N>(rule, run, buffer);
 }
 
-// Clipping for all optimizers over an arena.
-FULGURITE_EXTERN(at::Tensor clip_norm(ArenaParameters const&, double));
-FULGURITE_EXTERN(void clip_value(ArenaParameters const&, double));
-FULGURITE_EXTERN(void scale_gradients(ArenaParameters const&, double));
-FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&));
-FULGURITE_EXTERN(bool gradients_finite(ArenaParameters const&, SeenGradients const&));
-FULGURITE_EXTERN(bool weights_finite(ArenaParameters const&));
-FULGURITE_EXTERN(void note_gradients(std::vector<at::Tensor>&, ArenaParameters const&));
-FULGURITE_EXTERN(void note_weights(std::vector<at::Tensor>&, ArenaParameters const&));
+FULGURITE_CLIPPING(EXTERN, ArenaParameters);
 FULGURITE_EXTERN(at::Tensor listed_twice(ArenaParameters const&));
 
 }  // namespace fulgurite::libtorch

@@ -5,14 +5,7 @@
 
 namespace fulgurite::libtorch {
 
-FULGURITE_INSTANTIATE(at::Tensor clip_norm(ArenaParameters const&, double));
-FULGURITE_INSTANTIATE(void clip_value(ArenaParameters const&, double));
-FULGURITE_INSTANTIATE(void scale_gradients(ArenaParameters const&, double));
-FULGURITE_INSTANTIATE(bool gradients_finite(ArenaParameters const&));
-FULGURITE_INSTANTIATE(bool gradients_finite(ArenaParameters const&, SeenGradients const&));
-FULGURITE_INSTANTIATE(bool weights_finite(ArenaParameters const&));
-FULGURITE_INSTANTIATE(void note_gradients(std::vector<at::Tensor>&, ArenaParameters const&));
-FULGURITE_INSTANTIATE(void note_weights(std::vector<at::Tensor>&, ArenaParameters const&));
+FULGURITE_CLIPPING(INSTANTIATE, ArenaParameters);
 FULGURITE_INSTANTIATE(at::Tensor listed_twice(ArenaParameters const&));
 
 }  // namespace fulgurite::libtorch

@@ -40,8 +40,7 @@ struct SavedLBFGS {
 };
 
 /// Calls `f(name, tensor)` for each existing tensor, under torch.optim's names; lists begin with the oldest entry.
-template <class F>
-void each_lbfgs_tensor(torch::optim::LBFGSParamState const& state, F&& f) {
+void each_lbfgs_tensor(torch::optim::LBFGSParamState const& state, auto&& f) {
   auto const one = [&](std::string const& name, at::Tensor const& tensor) {
     if (tensor.defined()) f(name, tensor);
   };
@@ -100,8 +99,7 @@ class LBFGS {
 
   /// Takes a step. The closure clears the gradients, runs backward and returns the loss; it is called as often as the
   /// method needs. Returns the first loss.
-  template <class Closure>
-  at::Tensor step(Closure&& closure) {
+  at::Tensor step(auto&& closure) {
     arena_->look();
     return optimizer_.step(std::ref(closure));
   }

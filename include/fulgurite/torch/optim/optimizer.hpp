@@ -43,7 +43,8 @@ FULGURITE_TORCH_OPTIMIZERS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 }  // namespace torch::optim
 
-namespace fulgurite::libtorch {
+namespace fulgurite {
+namespace libtorch {
 
 /// The two types of an optimizer; void for a class that is not LibTorch's own.
 template <class X>
@@ -90,12 +91,6 @@ FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::AdamW&));
 FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::RMSprop&));
 FULGURITE_EXTERN(bool step_in_one_pass(torch::optim::SGD&));
 
-}  // namespace fulgurite::libtorch
-
-namespace fulgurite {
-
-namespace libtorch {
-
 /// A base of TorchOptimizer that makes it Stateless if the user's class X declares itself Stateless.
 template <class X>
 struct MayForget {};
@@ -123,6 +118,30 @@ class TorchGroups {
  private:
   GivenOptions given_;
   std::vector<at::Tensor> parameters_;
+};
+
+/// Makes a LibTorch scheduler for a LibTorch optimizer. It is on the heap, since it can be neither assigned nor
+/// default-constructed.
+template <class Factory>
+class MadeScheduler {
+ public:
+  using Made = std::remove_cvref_t<std::invoke_result_t<Factory&, torch::optim::Optimizer&>>;
+
+  explicit MadeScheduler(Factory factory) : factory_(std::move(factory)) {}
+  void attach(torch::optim::Optimizer& optimizer) {
+    optimizer_ = &optimizer;
+    again();
+  }
+  void again() {
+    if (optimizer_) made_.reset(new Made(factory_(*optimizer_)));
+  }
+  Made* operator->() const { return made_.get(); }
+  explicit operator bool() const { return made_ != nullptr; }
+
+ private:
+  Factory factory_;
+  torch::optim::Optimizer* optimizer_ = nullptr;
+  std::unique_ptr<Made> made_;
 };
 
 }  // namespace libtorch
@@ -166,8 +185,7 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   }
   /// Takes a step. The closure clears the gradients, runs backward and returns the loss; the optimizer may call it
   /// several times. Returns the first loss.
-  template <class Closure>
-  at::Tensor step(Closure&& closure)
+  at::Tensor step(auto&& closure)
     requires needs_closure
   {
     return optimizer_.step(std::ref(closure));
@@ -247,34 +265,6 @@ class TorchOptimizer : public libtorch::MayForget<X> {
 
 // LibTorch's own schedulers used as a schedule. Their state cannot be read, so a checkpoint keeps the moves that they
 // made.
-
-namespace libtorch {
-
-/// Makes a LibTorch scheduler for a LibTorch optimizer. It is on the heap, since it can be neither assigned nor
-/// default-constructed.
-template <class Factory>
-class MadeScheduler {
- public:
-  using Made = std::remove_cvref_t<std::invoke_result_t<Factory&, torch::optim::Optimizer&>>;
-
-  explicit MadeScheduler(Factory factory) : factory_(std::move(factory)) {}
-  void attach(torch::optim::Optimizer& optimizer) {
-    optimizer_ = &optimizer;
-    again();
-  }
-  void again() {
-    if (optimizer_) made_.reset(new Made(factory_(*optimizer_)));
-  }
-  Made* operator->() const { return made_.get(); }
-  explicit operator bool() const { return made_ != nullptr; }
-
- private:
-  Factory factory_;
-  torch::optim::Optimizer* optimizer_ = nullptr;
-  std::unique_ptr<Made> made_;
-};
-
-}  // namespace libtorch
 
 /// The return type of `torch_schedule`.
 template <class Factory>
@@ -371,14 +361,12 @@ class Toggle : Pinned {
  public:
   Toggle() = default;
   /// Toggles `chosen`. `all`: a tuple of the optimizers, the chosen one among them.
-  template <class Optimizer, class All>
-  Toggle(Optimizer& chosen, All& all) : Toggle() {  // so that the destructor runs if `toggle` throws
+  Toggle(auto& chosen, auto& all) : Toggle() {  // so that the destructor runs if `toggle` throws
     toggle(chosen, all);
   }
   ~Toggle() { untoggle(); }
 
-  template <class Optimizer, class All>
-  void toggle(Optimizer& chosen, All& all) {
+  void toggle(auto& chosen, auto& all) {
     untoggle();
     auto const is_chosen = [&](auto& one) {
       return static_cast<void const*>(&one) == static_cast<void const*>(&chosen);
@@ -396,8 +384,7 @@ class Toggle : Pinned {
  private:
   using Flags = libtorch::GradientFlags;
 
-  template <class Optimizer>
-  static void remember(Optimizer& optimizer, Flags& flags) {
+  static void remember(auto& optimizer, Flags& flags) {
     for (auto const& parameter : optimizer.parameters()) flags.emplace_back(parameter, parameter.requires_grad());
   }
   Flags own_;  ///< a member so that its capacity is reused

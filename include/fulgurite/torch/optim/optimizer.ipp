@@ -14,8 +14,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <optional>
-#include <tuple>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -105,8 +103,7 @@ class OptimizerReader {
 
  public:
   /// Throws an Error that names everything that differs.
-  template <class Archive>
-  OptimizerReader(X& optimizer, GivenOptions const& given, Archive& archive) : optimizer_(&optimizer), given_(given) {
+  OptimizerReader(X& optimizer, GivenOptions const& given, auto& archive) : optimizer_(&optimizer), given_(given) {
     std::string name;
     std::vector<std::size_t> sizes;
     archive("class", name)("parameters", sizes);
@@ -130,8 +127,7 @@ class OptimizerReader {
   }
 
  private:
-  template <class Archive>
-  void read_group(std::size_t g, Archive& from) {
+  void read_group(std::size_t g, auto& from) {
     auto const& group = optimizer_->param_groups()[g];
     auto& options = options_.emplace_back(static_cast<Options const&>(group.options()));
     auto const& given = given_to<Options>(given_, *optimizer_, g);
@@ -154,8 +150,7 @@ class OptimizerReader {
       });
   }
 
-  template <class Archive>
-  void read_state(at::Tensor const& parameter, Options const& options, State& state, Archive& from) {
+  void read_state(at::Tensor const& parameter, Options const& options, State& state, auto& from) {
     each_kept(state, [&]<class V>(std::string_view name, V& value) {
       auto const made = [&](SavedTensor const& saved) { return tensor(name, saved, parameter); };
       if constexpr (std::is_same_v<V, at::Tensor>) {

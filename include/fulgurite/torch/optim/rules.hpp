@@ -297,6 +297,43 @@ struct AdamWOptions {
   void state(auto& archive);
 };
 
+/// Options of optim::RMSprop, with the names and defaults of torch.optim.RMSprop. The constructor throws
+/// [fulgurite.optim.option] for a value out of range.
+struct RMSpropOptions {
+  double lr = 1e-2;         ///< the learning rate
+  double alpha = 0.99;      ///< decay of the running mean of the squared gradient
+  double eps = 1e-8;        ///< added to the denominator
+  double weight_decay = 0;  ///< this multiple of the parameter is added to the gradient
+  double momentum = 0;      ///< decay of the running sum of updates; 0: none
+  bool centered = false;    ///< subtract the squared mean of the gradient: its variance instead of its square
+
+  void state(auto& archive);
+};
+
+/// Options of optim::Adagrad, with the names and defaults of torch.optim.Adagrad. The constructor throws
+/// [fulgurite.optim.option] for a value out of range.
+struct AdagradOptions {
+  double lr = 1e-2;                      ///< the learning rate
+  double lr_decay = 0;                   ///< the rate is divided by 1 + lr_decay * steps
+  double weight_decay = 0;               ///< this multiple of the parameter is added to the gradient
+  double initial_accumulator_value = 0;  ///< where the sums of squared gradients start
+  double eps = 1e-10;                    ///< added to the denominator
+
+  void state(auto& archive);
+};
+
+/// Options of optim::SGD, with the names and defaults of torch.optim.SGD. The constructor throws
+/// [fulgurite.optim.option] for a value out of range.
+struct SGDOptions {
+  double lr = 1e-3;         ///< the learning rate
+  double momentum = 0;      ///< decay of the running sum of updates; 0: none
+  double dampening = 0;     ///< the share of the gradient that the momentum does not take
+  double weight_decay = 0;  ///< this multiple of the parameter is added to the gradient
+  bool nesterov = false;    ///< look ahead along the momentum; requires momentum > 0 and dampening = 0
+
+  void state(auto& archive);
+};
+
 namespace rule {
 
 // For tensors, whose namespace is another one.
@@ -368,23 +405,6 @@ struct Adam {
   double kept_, correction1_, correction2_;
 };
 
-}  // namespace rule
-
-/// Options of optim::RMSprop, with the names and defaults of torch.optim.RMSprop. The constructor throws
-/// [fulgurite.optim.option] for a value out of range.
-struct RMSpropOptions {
-  double lr = 1e-2;         ///< the learning rate
-  double alpha = 0.99;      ///< decay of the running mean of the squared gradient
-  double eps = 1e-8;        ///< added to the denominator
-  double weight_decay = 0;  ///< this multiple of the parameter is added to the gradient
-  double momentum = 0;      ///< decay of the running sum of updates; 0: none
-  bool centered = false;    ///< subtract the squared mean of the gradient: its variance instead of its square
-
-  void state(auto& archive);
-};
-
-namespace rule {
-
 /// The update rule of RMSprop, for one run of the arena.
 struct RMSprop {
   using Options = RMSpropOptions;
@@ -415,22 +435,6 @@ struct RMSprop {
   Options o_;
 };
 
-}  // namespace rule
-
-/// Options of optim::Adagrad, with the names and defaults of torch.optim.Adagrad. The constructor throws
-/// [fulgurite.optim.option] for a value out of range.
-struct AdagradOptions {
-  double lr = 1e-2;                      ///< the learning rate
-  double lr_decay = 0;                   ///< the rate is divided by 1 + lr_decay * steps
-  double weight_decay = 0;               ///< this multiple of the parameter is added to the gradient
-  double initial_accumulator_value = 0;  ///< where the sums of squared gradients start
-  double eps = 1e-10;                    ///< added to the denominator
-
-  void state(auto& archive);
-};
-
-namespace rule {
-
 /// The update rule of Adagrad, for one run of the arena.
 struct Adagrad {
   using Options = AdagradOptions;
@@ -453,22 +457,6 @@ struct Adagrad {
   Options o_;
   double rate_;
 };
-
-}  // namespace rule
-
-/// Options of optim::SGD, with the names and defaults of torch.optim.SGD. The constructor throws
-/// [fulgurite.optim.option] for a value out of range.
-struct SGDOptions {
-  double lr = 1e-3;         ///< the learning rate
-  double momentum = 0;      ///< decay of the running sum of updates; 0: none
-  double dampening = 0;     ///< the share of the gradient that the momentum does not take
-  double weight_decay = 0;  ///< this multiple of the parameter is added to the gradient
-  bool nesterov = false;    ///< look ahead along the momentum; requires momentum > 0 and dampening = 0
-
-  void state(auto& archive);
-};
-
-namespace rule {
 
 /// The update rule of SGD, for one run of the arena.
 struct SGD {

@@ -280,6 +280,24 @@ void AdamWOptions::state(auto& archive) {
 }
 FULGURITE_STATE(AdamWOptions)
 
+void RMSpropOptions::state(auto& archive) {
+  archive("lr", lr)("momentum", momentum).option("alpha", alpha).option("eps", eps);
+  archive.option("weight_decay", weight_decay).option("centered", centered);
+}
+FULGURITE_STATE(RMSpropOptions)
+
+void AdagradOptions::state(auto& archive) {
+  archive("lr", lr).option("lr_decay", lr_decay).option("weight_decay", weight_decay);
+  archive.option("initial_accumulator_value", initial_accumulator_value).option("eps", eps);
+}
+FULGURITE_STATE(AdagradOptions)
+
+void SGDOptions::state(auto& archive) {
+  archive("lr", lr)("momentum", momentum).option("dampening", dampening);
+  archive.option("weight_decay", weight_decay).option("nesterov", nesterov);
+}
+FULGURITE_STATE(SGDOptions)
+
 namespace rule {
 
 FULGURITE_BULK_BODY std::array<std::optional<double>, 3> RMSprop::initial(Options const& o) {
@@ -305,22 +323,6 @@ FULGURITE_BODY void Adagrad::check(Options const& o) {
 FULGURITE_BULK_BODY Adagrad::Adagrad(Options const& o, long steps_before)
     : o_(o), rate_(o.lr / (1 + static_cast<double>(steps_before) * o.lr_decay)) {}
 
-}  // namespace rule
-
-void RMSpropOptions::state(auto& archive) {
-  archive("lr", lr)("momentum", momentum).option("alpha", alpha).option("eps", eps);
-  archive.option("weight_decay", weight_decay).option("centered", centered);
-}
-FULGURITE_STATE(RMSpropOptions)
-
-void AdagradOptions::state(auto& archive) {
-  archive("lr", lr).option("lr_decay", lr_decay).option("weight_decay", weight_decay);
-  archive.option("initial_accumulator_value", initial_accumulator_value).option("eps", eps);
-}
-FULGURITE_STATE(AdagradOptions)
-
-namespace rule {
-
 FULGURITE_BULK_BODY std::array<std::optional<double>, 1> SGD::initial(Options const& o) {
   return {o.momentum != 0 ? std::optional(0.0) : std::nullopt};
 }
@@ -336,11 +338,5 @@ FULGURITE_BODY void SGD::check(Options const& o) {
 FULGURITE_BULK_BODY SGD::SGD(Options const& o, long steps_before) : o_(o), first_(steps_before == 0) {}
 
 }  // namespace rule
-
-void SGDOptions::state(auto& archive) {
-  archive("lr", lr)("momentum", momentum).option("dampening", dampening);
-  archive.option("weight_decay", weight_decay).option("nesterov", nesterov);
-}
-FULGURITE_STATE(SGDOptions)
 
 }  // namespace fulgurite::optim

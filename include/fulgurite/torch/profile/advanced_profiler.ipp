@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <set>
-#include <utility>
 
 #include <torch/csrc/autograd/profiler_kineto.h>
 
@@ -47,8 +45,7 @@ FULGURITE_BULK_BODY void AdvancedProfiler::setup() {
 }
 
 /// Calls `f(configuration, activities)`, as LibTorch's profiler takes them.
-template <class F>
-void with_activities(AdvancedProfilerOptions const& options, bool gpu, F const& f) {
+void with_activities(AdvancedProfilerOptions const& options, bool gpu, auto const& f) {
   using namespace torch::profiler::impl;
   std::set<ActivityType> activities{ActivityType::CPU};
   if (gpu) activities.insert(ActivityType::CUDA);

@@ -5,12 +5,10 @@
 #include <cstring>
 #include <map>
 #include <tuple>
-#include <unordered_set>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
