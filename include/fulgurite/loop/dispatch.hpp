@@ -215,7 +215,10 @@ inline constexpr bool is_of_a_batch = Hook::takes != Takes::nothing || std::is_s
 /// Separate statements, since the order of evaluation of function arguments differs between compilers.
 template <class Hook, class R, class Pack, class... Args>
 [[gnu::always_inline]] inline void dispatch(DispatchState& state, State<R>& run, Pack& pack, Args&... args) {
-  pack.template fire<Hook>(state, *run.parts.model, args...);
+  static_assert(!hook::model_before_monitors<Hook>, "Listeners alone knows this order");
+  pack.template notify<Hook>(state, args...);
+  if constexpr (Listens<Hook, typename R::Model, Args...>)
+    pack.template notify_watched<Hook, "LightningModule">(state, *run.parts.model, args...);
   if constexpr (strategy_listens<Hook> && Listens<Hook, typename R::Strategy, Args...>)
     pack.template notify_watched<Hook, "Strategy">(state, run.parts.strategy, args...);
 }
@@ -245,17 +248,17 @@ template <class Hook, class R, class Pack, class... Args>
   }
 }
 
-/// Calls a hook of the data module, if it has that hook.
-template <class Hook, class Module, class... Args>
-void notify_module(Module& module, Args&... args) {
-  if constexpr (Listens<Hook, Module, Args...>) invoke<Hook>(module, args...);
+/// Calls a hook of one object alone, such as the data module, if it has that hook.
+template <class Hook, class T, class... Args>
+void notify_one([[maybe_unused]] T& object, Args&... args) {
+  if constexpr (Listens<Hook, T, Args...>) invoke<Hook>(object, args...);
 }
 
 /// Dispatches one event to the data module (unless the model is its own), callbacks and the model.
 template <class Hook, class R, class Pack, class Source, class Ctx>
 void notify_with_module(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
-    notify_module<Hook>(source.module(), ctx);
+    notify_one<Hook>(source.module(), ctx);
   notify<Hook>(run, pack, ctx);
 }
 

@@ -379,9 +379,7 @@ template <class R, class Pack, class Source>
     end_validation(run, pack);
   } else {
     keep_before_validation(run, source);
-    if (!run.facts.accumulating &&
-        Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
-      Pack::template notify_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
+    if (!run.facts.accumulating) notify_one<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
     int const every = run.asked.options.reload_dataloaders_every_n_epochs;
     if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
       if constexpr (requires { source.reload_validation(); }) source.reload_validation();

@@ -256,7 +256,7 @@ void failed(State<R>& run, Pack&, Source& source, std::exception const& error) {
   auto const finish = [&] { finish_files(run); };
   auto const notify_data_module = [&] {
     if constexpr (!std::is_same_v<Module, typename R::Model>)
-      notify_module<hook::on_exception>(source.module(), error, ctx);
+      notify_one<hook::on_exception>(source.module(), error, ctx);
   };
   clean_up(run, error,
            {.on_exception = Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>::event,
