@@ -33,6 +33,20 @@ namespace fulgurite {
 /// How a run ended, for loggers.
 enum class Status : std::uint8_t { success, failed };
 
+/// The result of `ctx.profile("name")`. The action lasts as long as this object. Empty if there is no profiler.
+class OwnAction {
+ public:
+  struct Held : Pinned {
+    Held() = default;
+    virtual ~Held() = default;
+  };
+  OwnAction() = default;
+  explicit OwnAction(std::unique_ptr<Held> held) : held_(std::move(held)) {}
+
+ private:
+  std::unique_ptr<Held> held_{};
+};
+
 namespace loop {
 
 // The facts and functions that a run needs of a callback.
@@ -262,25 +276,7 @@ std::vector<std::filesystem::path> hpc_checkpoints(Callbacks callbacks, Checkpoi
 /// The best file of the first callback that has one. Throws [fulgurite.resume.no_best] if there is none.
 std::filesystem::path best_checkpoint(Callbacks callbacks);
 
-}  // namespace loop
-
 // Actions that a program names for profilers.
-
-/// The result of `ctx.profile("name")`. The action lasts as long as this object. Empty if there is no profiler.
-class OwnAction {
- public:
-  struct Held : Pinned {
-    Held() = default;
-    virtual ~Held() = default;
-  };
-  OwnAction() = default;
-  explicit OwnAction(std::unique_ptr<Held> held) : held_(std::move(held)) {}
-
- private:
-  std::unique_ptr<Held> held_{};
-};
-
-namespace loop {
 
 /// Part of a run's state: gives contexts, which do not know the callbacks' types, access to the profilers among them.
 class OwnActions {

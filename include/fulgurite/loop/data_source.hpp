@@ -593,6 +593,17 @@ void each_loader(Loaders& loaders, F&& f) {
   each_of(loaders, [&, i = std::size_t{0}](auto& loader) mutable { f(loader, i++); });
 }
 
+template <class L>
+LoaderFacts facts_of(L& loader, std::optional<long> batches) {
+  LoaderFacts facts{.batches = batches};
+  if constexpr (requires { loader.layout().samples; }) {
+    if (loader.layout().samples >= 0) facts.samples = loader.layout().samples;
+  } else if constexpr (requires { static_cast<long>(loader.samples()); }) {
+    facts.samples = static_cast<long>(loader.samples());
+  }
+  return facts;
+}
+
 }  // namespace loop
 
 /// The batch size of a loader, or of the data module that has the loaders, if it can be set.
@@ -638,18 +649,4 @@ class BatchSizes {
   void (*set_)(void*, long) = [](void*, long) {};
 };
 
-namespace loop {
-
-template <class L>
-LoaderFacts facts_of(L& loader, std::optional<long> batches) {
-  LoaderFacts facts{.batches = batches};
-  if constexpr (requires { loader.layout().samples; }) {
-    if (loader.layout().samples >= 0) facts.samples = loader.layout().samples;
-  } else if constexpr (requires { static_cast<long>(loader.samples()); }) {
-    facts.samples = static_cast<long>(loader.samples());
-  }
-  return facts;
-}
-
-}  // namespace loop
 }  // namespace fulgurite

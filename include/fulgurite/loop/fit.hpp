@@ -26,7 +26,16 @@
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+
+/// What an open fit says after `advance`.
+enum class FitStatus : std::uint8_t {
+  more,     ///< more batches follow
+  waiting,  ///< the next batch has not arrived
+  finished  ///< training has ended: call `close`
+};
+
+namespace loop {
 
 /// The constructor opens the fit: it runs setup, makes optimizers, runs the sanity check and all hooks up to
 /// on_train_start. `advance` runs one batch and everything that follows from it. `advance_to_end` runs all remaining
@@ -518,20 +527,7 @@ void fit(State<R>& run, Pack& pack, Source& source, From const& from = {}) {
   open.close();
 }
 
-}  // namespace fulgurite::loop
-
 // A fit that is a guest in the program's own loop: of a robot, a game, a simulation.
-
-namespace fulgurite {
-
-/// What an open fit says after `advance`.
-enum class FitStatus : std::uint8_t {
-  more,     ///< more batches follow
-  waiting,  ///< the next batch has not arrived
-  finished  ///< training has ended: call `close`
-};
-
-namespace loop {
 
 /// True for an argument of `open` that is no variable, but data that the fit would refer to after they are gone.
 template <class Given>

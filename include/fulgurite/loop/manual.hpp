@@ -88,16 +88,6 @@ class BorrowedOptimizers : public std::tuple<BorrowedOptimizer<Os>...> {
   }
 };
 
-}  // namespace fulgurite
-
-template <class... Os>
-struct std::tuple_size<fulgurite::BorrowedOptimizers<Os...>> : std::tuple_size<std::tuple<Os...>> {};
-template <std::size_t I, class... Os>
-struct std::tuple_element<I, fulgurite::BorrowedOptimizers<Os...>>
-    : std::tuple_element<I, std::tuple<fulgurite::BorrowedOptimizer<Os>...>> {};
-
-namespace fulgurite {
-
 namespace loop {
 template <class O>
 O& raw(BorrowedOptimizer<O>& handle) {
@@ -437,3 +427,9 @@ void manual_step(State<R>& run, Pack& pack, Batch& batch) {
 
 }  // namespace loop
 }  // namespace fulgurite
+
+template <class... Os>
+struct std::tuple_size<fulgurite::BorrowedOptimizers<Os...>> : std::tuple_size<std::tuple<Os...>> {};
+template <std::size_t I, class... Os>
+struct std::tuple_element<I, fulgurite::BorrowedOptimizers<Os...>>
+    : std::tuple_element<I, std::tuple<fulgurite::BorrowedOptimizer<Os>...>> {};

@@ -21,7 +21,33 @@
 #include <fulgurite/loop/scheduler.hpp>
 #include <fulgurite/policy/policies.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+
+/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or for a model that updates itself.
+/// Backward runs, hooks are called, steps are counted; no parameter changes and no gradient is cleared.
+struct NoOptimizer {};
+
+// The properties that distinguish recorded training steps.
+
+/// Passed to `Strategy::gradients`. A strategy that records steps keeps one recording for each key and batch shape.
+struct StepKey {
+  bool first;   ///< the first batch of an accumulation window: gradients are cleared in it
+  bool closes;  ///< the last batch of its window: an optimizer step follows
+  int divisor;  ///< the window's length: backward starts from 1 / divisor
+
+  friend constexpr bool operator==(StepKey const&, StepKey const&) = default;
+};
+
+// Truncated back-propagation through time: a batch is cut along time, each slice is a step, and a state is carried from
+// slice to slice.
+
+/// A model that declares `using Hidden = ...;` is trained slice by slice (`Automatic{.tbptt = k}`). Its step is
+/// `training_step(batch, std::optional<Hidden> const& hidden, ctx)`. `hidden` is empty for the first slice of a batch.
+/// The step returns a struct with `.loss` and `.hidden`; the next slice receives that `.hidden`, detached.
+template <class M>
+concept Recurrent = requires { typename M::Hidden; };
+
+namespace loop {
 
 /// The type in place of what a program does not need.
 struct Nothing {};
@@ -158,17 +184,7 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   }
 };
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
 // Training without an optimizer: steps are counted, parameters do not change.
-
-/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or for a model that updates itself.
-/// Backward runs, hooks are called, steps are counted; no parameter changes and no gradient is cleared.
-struct NoOptimizer {};
-
-namespace loop {
 
 /// The optimizer that the loops use for NoOptimizer.
 template <class Value>
@@ -338,30 +354,6 @@ constexpr void each_comparable(Questions const& asked, F&& f) {
     if (question < Question::comparable) f(question);
   });
 }
-
-}  // namespace loop
-
-// The properties that distinguish recorded training steps.
-
-/// Passed to `Strategy::gradients`. A strategy that records steps keeps one recording for each key and batch shape.
-struct StepKey {
-  bool first;   ///< the first batch of an accumulation window: gradients are cleared in it
-  bool closes;  ///< the last batch of its window: an optimizer step follows
-  int divisor;  ///< the window's length: backward starts from 1 / divisor
-
-  friend constexpr bool operator==(StepKey const&, StepKey const&) = default;
-};
-
-// Truncated back-propagation through time: a batch is cut along time, each slice is a step, and a state is carried from
-// slice to slice.
-
-/// A model that declares `using Hidden = ...;` is trained slice by slice (`Automatic{.tbptt = k}`). Its step is
-/// `training_step(batch, std::optional<Hidden> const& hidden, ctx)`. `hidden` is empty for the first slice of a batch.
-/// The step returns a struct with `.loss` and `.hidden`; the next slice receives that `.hidden`, detached.
-template <class M>
-concept Recurrent = requires { typename M::Hidden; };
-
-namespace loop {
 
 /// What a model carries from one slice to the next; empty before the first one.
 template <class M>

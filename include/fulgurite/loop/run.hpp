@@ -172,37 +172,6 @@ struct CountedSoFar {
   bool of_all_ranks;
 };
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-namespace report {
-struct ModelRow;
-}
-
-/// The counters of a run. `epoch`: completed ones. `batch`: of the current epoch. `global_step`: optimizer steps.
-struct Progress {
-  int epoch = 0;
-  long batch = 0;
-  long global_step = 0;
-  long skipped_steps = 0;  ///< those of global_step that changed nothing because a loss or a gradient was not finite
-  long logged_steps = 0;   ///< batches that ended with a step, counted after its validation: the loggers' x axis
-  long total_batches = 0;  ///< batches taken from the loader over all epochs, including skipped ones
-  long window_start = 0;   ///< the first batch of the current accumulation window
-  long window_end = 0;     ///< the batch after that window, if the loader has that many
-  long left_out = 0;       ///< batches of the window that its loader left out
-  long cut_short = -1;     ///< batches of the previous epoch if a limit or a stop ended it before its data, else -1
-
-  /// True if a fit that resumes here needs a position in the training data, unless an unchanged limit ends it first.
-  bool is_inside_epoch() const { return batch != 0 || cut_short > 0; }
-
-  void state(auto& archive);
-};
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
-
 /// Part of a run's state: times that are compared with options.
 struct RunClock {
   double earlier = 0;  ///< seconds of training before the file from which the fit resumes
@@ -304,6 +273,29 @@ class Warnings {
 }  // namespace fulgurite::loop
 
 namespace fulgurite {
+
+namespace report {
+struct ModelRow;
+}
+
+/// The counters of a run. `epoch`: completed ones. `batch`: of the current epoch. `global_step`: optimizer steps.
+struct Progress {
+  int epoch = 0;
+  long batch = 0;
+  long global_step = 0;
+  long skipped_steps = 0;  ///< those of global_step that changed nothing because a loss or a gradient was not finite
+  long logged_steps = 0;   ///< batches that ended with a step, counted after its validation: the loggers' x axis
+  long total_batches = 0;  ///< batches taken from the loader over all epochs, including skipped ones
+  long window_start = 0;   ///< the first batch of the current accumulation window
+  long window_end = 0;     ///< the batch after that window, if the loader has that many
+  long left_out = 0;       ///< batches of the window that its loader left out
+  long cut_short = -1;     ///< batches of the previous epoch if a limit or a stop ended it before its data, else -1
+
+  /// True if a fit that resumes here needs a position in the training data, unless an unchanged limit ends it first.
+  bool is_inside_epoch() const { return batch != 0 || cut_short > 0; }
+
+  void state(auto& archive);
+};
 
 // What a trial run does, and what a plan may do at each of its steps.
 

@@ -29,7 +29,8 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+namespace loop {
 
 // What a file can hold of the data.
 
@@ -535,9 +536,7 @@ class BeforeResuming : Pinned {
   SwitchHistory switches_{};
 };
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
+}  // namespace loop
 
 /// The result of snapshot(trainer): everything that a checkpoint file written at this moment would hold. R: the key of
 /// its run. Copies share their content, which never changes. Tensors stay on their devices; those that are adjacent in
