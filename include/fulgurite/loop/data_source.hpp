@@ -327,6 +327,24 @@ auto evaluation_loaders(State<R>& run, Source& source) {
   return loaders;
 }
 
+template <class Source>
+struct LoaderTypes {
+  static auto training() {
+    if constexpr (Source::trains) return std::type_identity<std::tuple<decltype(std::declval<Source&>().train())>>{};
+    else return std::type_identity<std::tuple<>>{};
+  }
+  static auto validation() {
+    if constexpr (Source::template evaluates<hook::val_dataloader>)
+      return std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>{};
+    else return std::type_identity<std::tuple<>>{};
+  }
+};
+/// The loaders of a fit, as tuples of references: the training loader, if there is one, and those of validation.
+template <class Source>
+using TrainingTypes = typename decltype(LoaderTypes<Source>::training())::type;
+template <class Source>
+using ValidationTypes = typename decltype(LoaderTypes<Source>::validation())::type;
+
 /// True for batches of type std::optional, of which a loader may leave some out.
 template <class Raw>
 inline constexpr bool may_be_none = is_optional<std::remove_cvref_t<Raw>>;

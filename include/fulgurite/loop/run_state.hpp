@@ -176,20 +176,15 @@ class KeepsModes : Pinned {
 
 // The parts of a run by name, for its files: if a file does not fit a program, the Error names the parts that differ.
 
+using Names = std::initializer_list<std::string_view>;
+
 /// The loaders of a fit, such as "train TensorLoader" and "validation 0 TensorLoader", by the names of their types.
-std::vector<std::string> loader_names(std::string_view train, std::initializer_list<std::string_view> validation);
+std::vector<std::string> loader_names(Names train, Names validation);
 template <class Source>
 std::vector<std::string> loader_names() {
-  std::string_view train;
-  if constexpr (Source::trains) train = type_name<std::remove_cvref_t<decltype(std::declval<Source&>().train())>>();
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    auto const with = [&]<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
-      return loader_names(train, {type_name<std::remove_cvref_t<Ls>>()...});
-    };
-    return with(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>());
-  } else {
-    return loader_names(train, {});
-  }
+  return []<class... Ts, class... Vs>(std::tuple<Ts...> const*, std::tuple<Vs...> const*) {
+    return loader_names({type_name<std::remove_cvref_t<Ts>>()...}, {type_name<std::remove_cvref_t<Vs>>()...});
+  }(static_cast<TrainingTypes<Source> const*>(nullptr), static_cast<ValidationTypes<Source> const*>(nullptr));
 }
 
 /// The name of a strategy. One that only runs the steps of another strategy faster, with the same bits, has the other's
@@ -202,7 +197,6 @@ auto strategy_name(S const& strategy) {
 }
 
 /// The parts of a run by name: strategy, precision and optimization, then its optimizers, which need not exist yet.
-using Names = std::initializer_list<std::string_view>;
 void save_parts(RunCore const& run, Names policies, Names optimizers, std::vector<std::string> (*schedules)(),
                 StateSaver& archive);
 

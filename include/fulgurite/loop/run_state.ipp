@@ -282,10 +282,9 @@ FULGURITE_BODY std::string with_kind(std::size_t number, std::string_view kind) 
   return with_kind(std::to_string(number), kind);
 }
 
-FULGURITE_BODY std::vector<std::string> loader_names(std::string_view train,
-                                                     std::initializer_list<std::string_view> validation) {
+FULGURITE_BODY std::vector<std::string> loader_names(Names train, Names validation) {
   std::vector<std::string> names;
-  if (!train.empty()) names.push_back(with_kind("train", train));
+  for (auto const type : train) names.push_back(with_kind("train", type));
   std::size_t number = 0;
   for (auto const type : validation) names.push_back(with_kind("validation " + std::to_string(number++), type));
   return names;

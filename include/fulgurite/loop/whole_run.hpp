@@ -57,42 +57,23 @@ template <WrapsLoaders L>
   requires Jumps<L>
 inline constexpr bool loader_remembers<L> = wrapped_remember<typename L::WrappedLoaders>;
 
+FULGURITE_OF_ARGUMENTS(all_remember, std::tuple, loader_remembers<std::remove_reference_t<Ts>>&&...);
 FULGURITE_OF_ARGUMENTS(any_keeps_place, std::tuple, KeepsPlace<std::remove_reference_t<Ts>> || ...);
+FULGURITE_OF_ARGUMENTS(any_has_state, std::tuple, Stateful<std::remove_reference_t<Ts>, StateSaver> || ...);
 
 /// True if the position of each loader of a fit can be restored.
 template <class Source>
-inline constexpr bool all_remember_place = [] {
-  bool all = true;
-  if constexpr (Source::trains)
-    all = loader_remembers<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
-  if constexpr (Source::template evaluates<hook::val_dataloader>)
-    all = all && []<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
-      return (loader_remembers<std::remove_reference_t<Ls>> && ...);
-    }(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>{});
-  return all;
-}();
+inline constexpr bool all_remember_place = all_remember<TrainingTypes<Source>> && all_remember<ValidationTypes<Source>>;
 
-/// True if the training loader or a validation loader has a state.
+/// True if the training loader has a state, or a validation loader keeps its place by one.
 template <class Source>
-inline constexpr bool loaders_have_state = [] {
-  bool has = false;
-  if constexpr (Source::trains)
-    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, StateSaver>;
-  if constexpr (Source::template evaluates<hook::val_dataloader>)
-    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
-  return has;
-}();
+inline constexpr bool loaders_have_state =
+    any_has_state<TrainingTypes<Source>> || any_keeps_place<ValidationTypes<Source>>;
 
 /// True if the data have a state that a file holds besides the run's own.
 template <class R, class Source>
-inline constexpr bool data_has_state = [] {
-  bool has = loads_data_module<R, Source>;
-  if constexpr (Source::trains)
-    has = has || KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
-  if constexpr (Source::template evaluates<hook::val_dataloader>)
-    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
-  return has;
-}();
+inline constexpr bool data_has_state =
+    loads_data_module<R, Source> || any_keeps_place<TrainingTypes<Source>> || any_keeps_place<ValidationTypes<Source>>;
 
 // The data module, and how far the run is in its data. See docs/resume.md, Data.
 
@@ -131,22 +112,21 @@ void fold_data_module_of_file(State<R>& run, Source& source, Archive& archive) {
 /// The validation loaders whose passes depend on their own state, by their positions. Loaders with resume_at start each
 /// pass from its beginning: the loops call their set_epoch.
 template <class R, class Source, class Archive>
-void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    if constexpr (any_keeps_place<decltype(source.template evaluation<hook::val_dataloader>())>) {
-      if (!run.loading.validation_is_open || lacks(archive, "val_loaders") ||
-          add_before_validation(run, "val_loaders", archive))
-        return;
-      auto loaders = source.template evaluation<hook::val_dataloader>();
-      archive.child("val_loaders", [&](auto& inner) {
-        auto one = [&, i = 0](auto& loader) mutable {
-          auto const name = std::to_string(i++);
-          if constexpr (KeepsPlace<std::remove_reference_t<decltype(loader)>>)
-            if (!lacks(inner, name)) inner.child(name, loader);
-        };
-        each_of(loaders, one);
-      });
-    }
+void fold_validation_loaders([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& source,
+                             [[maybe_unused]] Archive& archive) {
+  if constexpr (any_keeps_place<ValidationTypes<Source>>) {
+    if (!run.loading.validation_is_open || lacks(archive, "val_loaders") ||
+        add_before_validation(run, "val_loaders", archive))
+      return;
+    auto loaders = source.template evaluation<hook::val_dataloader>();
+    archive.child("val_loaders", [&](auto& inner) {
+      auto one = [&, i = 0](auto& loader) mutable {
+        auto const name = std::to_string(i++);
+        if constexpr (KeepsPlace<std::remove_reference_t<decltype(loader)>>)
+          if (!lacks(inner, name)) inner.child(name, loader);
+      };
+      each_of(loaders, one);
+    });
   }
 }
 
