@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
-#include <string>
 #include <system_error>
 #include <tuple>
-#include <utility>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/callbacks.hpp>

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>

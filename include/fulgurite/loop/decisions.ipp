@@ -1,9 +1,6 @@
 #pragma once
 // The bodies of loop/decisions.hpp.
 
-#include <algorithm>
-
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/decisions.hpp>
 
 namespace fulgurite::loop {

@@ -3,7 +3,6 @@
 // go back to the last state in which every replayed step was known to be right.
 
 #include <cstddef>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>

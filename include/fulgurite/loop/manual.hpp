@@ -2,7 +2,6 @@
 // Manual optimization: the model's training_step drives its optimizers through its context.
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>

@@ -5,7 +5,6 @@
 #include <exception>
 #include <variant>
 
-#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/resumption.hpp>
 

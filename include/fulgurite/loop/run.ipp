@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <string>
 #include <thread>
 
-#include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite {

@@ -1,10 +1,7 @@
 #pragma once
 // The bodies of loop/run_state.hpp.
 
-#include <algorithm>
 #include <chrono>
-#include <string>
-#include <utility>
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run_state.hpp>

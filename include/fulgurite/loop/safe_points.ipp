@@ -2,7 +2,6 @@
 // The bodies of loop/safe_points.hpp.
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 
 #include <fulgurite/loop/safe_points.hpp>
