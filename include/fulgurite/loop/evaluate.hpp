@@ -353,17 +353,14 @@ template <class R, class Source>
 void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.reset();  // otherwise its parts would be saved in place of the current ones
   BeforeValidation before(run);
-  if constexpr (keeps_in_memory<typename R::Backend>) {
-    before.parts.save([&](auto& archive) {
-      if constexpr (Stateful<typename R::Model, StateSaver> && !splits_model<R>)
-        archive.child("model", *run.parts.model);
-      fold_data_module<R>(source, archive);
-      fold_validation_loaders(run, source, archive);
-      fold_results(run, archive);
-      fold_random(run, archive);
-    });
-    before.keep_callbacks(run.callbacks);
-  }
+  before.parts.save([&](auto& archive) {
+    if constexpr (Stateful<typename R::Model, StateSaver> && !splits_model<R>) archive.child("model", *run.parts.model);
+    fold_data_module<R>(source, archive);
+    fold_validation_loaders(run, source, archive);
+    fold_results(run, archive);
+    fold_random(run, archive);
+  });
+  before.keep_callbacks(run.callbacks);
   run.before_validation.emplace(std::move(before));
 }
 

@@ -258,12 +258,11 @@ class OpenFit : Pinned {
 
   /// Keeps the saved state of the data, for a file that is requested after the fit, when the data are out of reach.
   void keep_data() {
-    if constexpr (keeps_in_memory<typename R::Backend>)
-      if constexpr (data_has_state<R, Source>)
-        run_.left.emplace().save([this](auto& archive) {
-          fold_data_module<R>(source_, archive);
-          fold_loaders(run_, source_, archive);
-        });
+    if constexpr (data_has_state<R, Source>)
+      run_.left.emplace().save([this](auto& archive) {
+        fold_data_module<R>(source_, archive);
+        fold_loaders(run_, source_, archive);
+      });
   }
 
   /// Runs the sanity check; then, if there is anything to train, plans the epochs and dispatches on_train_start.

@@ -413,10 +413,6 @@ struct Searching {
   }
 };
 
-/// True if the backend has files, and can keep in memory what a file would hold.
-template <class Backend>
-inline constexpr bool keeps_in_memory = requires { typename Backend::RunFile::Memory; };
-
 struct RunCore;
 
 /// State at the start of a validation inside fit that its hooks and steps can change: see run_state.hpp.

@@ -503,11 +503,9 @@ void keep_stop_and_switches(RunCore& run);
 template <class R, class Pack>
 void keep_before_cut(State<R>& run, Pack const&) {
   keep_stop_and_switches(run);
-  if constexpr (keeps_in_memory<typename R::Backend>) {
-    auto random = R::Backend::rng_state();
-    run.cut_random.emplace().save([&](auto& archive) { archive.child("cut_random", random); });
-    run.before_cut.emplace().save([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
-  }
+  auto random = R::Backend::rng_state();
+  run.cut_random.emplace().save([&](auto& archive) { archive.child("cut_random", random); });
+  run.before_cut.emplace().save([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
 }
 
 /// Drops the saved state when training continues, in the next epoch or inside the cut one.

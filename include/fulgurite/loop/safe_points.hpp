@@ -82,8 +82,7 @@ void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const
     PartsOfAll<R, Source> const parts(run, source);
     [[maybe_unused]] auto const whole = whole_state(run, !weights_only);
     write_together(
-        run, path, [&] { show_and_save(run, save); },
-        [&] { show_and_save(run, [&] { R::Backend::RunFile::Memory::visit(fold); }); });
+        run, path, [&] { show_and_save(run, save); }, [&] { show_and_save(run, [&] { StateMemory::visit(fold); }); });
   } else {
     show_and_save(run, save);
   }
@@ -347,16 +346,14 @@ void check_optimization(State<R>& run) {
   }
 }
 
-/// These errors occur before the run starts, so no hook is notified of them. `has_files`: the backend has some;
-/// `waits`: callbacks write some, which no other thread can; `observes`: a schedule follows a metric.
-void check_fit(RunCore& run, bool has_files, bool waits, bool observes, bool can_reload);
+/// These errors occur before the run starts, so no hook is notified of them. `waits`: callbacks write files, which no
+/// other thread can; `observes`: a schedule follows a metric.
+void check_fit(RunCore& run, bool waits, bool observes, bool can_reload);
 template <class R, class Pack, class Source>
 void check_fit(State<R>& run, Pack& pack, Source& source) {
   set_callbacks(run, pack);
   check_optimization(run);
-  check_fit(
-      run, requires { typename R::Backend::RunFile; }, !can_write_later<R> && any_names_files<Pack>, observes_any<R>,
-      requires { source.reload_training(); });
+  check_fit(run, !can_write_later<R> && any_names_files<Pack>, observes_any<R>, requires { source.reload_training(); });
 }
 
 }  // namespace fulgurite::loop

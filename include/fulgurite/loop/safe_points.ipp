@@ -201,10 +201,10 @@ FULGURITE_BODY void check_special(RunCore& run) {
                                               idle_in_dev_run(run.callbacks));
 }
 
-FULGURITE_BODY void check_fit(RunCore& run, bool has_files, bool waits, bool observes, bool can_reload) {
+FULGURITE_BODY void check_fit(RunCore& run, bool waits, bool observes, bool can_reload) {
   auto const& options = run.asked.options;
   if (options.max_time) refuse_two_timers(run.callbacks);
-  if (has_files) refuse_equal_keys(run.callbacks);
+  refuse_equal_keys(run.callbacks);
   if (waits && options.save_in_background)
     run.warn("fulgurite.options.save_in_background",
              std::string("save_in_background is set, and ") +

@@ -86,9 +86,8 @@ void fold_data_module(Source& source, Archive& archive) {
 /// For a file that has no state of the data module. Warns if the module has one.
 template <class R, class Source>
 void keep_own_data_state(State<R>& run, Source& source) {
-  using Memory = typename R::Backend::RunFile::Memory;
   if constexpr (loads_data_module<R, Source>) {
-    Memory memory;
+    StateMemory memory;
     memory.save([&](auto& archive) { source.module().state(archive); });
     if (memory.holds_nothing()) return;
     run.warn_each("fulgurite.resume.data_state",
@@ -217,7 +216,7 @@ class BoardOfAll : Pinned {
       board_.counts.restart();
       auto const& parts = run.shared.parts;
       for (std::size_t rank = splits_model<R> ? parts.size() - 1 : 0; rank != parts.size(); ++rank) {
-        typename R::Backend::RunFile::Memory saved;
+        StateMemory saved;
         saved.read(parts[rank]);
         Board theirs;
         saved.load([&](auto& archive) { archive.child(name, theirs); });
@@ -241,7 +240,7 @@ class PartsOfAll : Pinned {
     if (run.shared.alone) return;
     if constexpr (splits_model<R>) bring_model_together();
     if (run.point.accumulating) exchange_open_window();
-    typename R::Backend::RunFile::Memory mine;
+    StateMemory mine;
     mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
     run.shared.parts = run.parts.strategy.gather(mine.text());
     std::vector<Figures*> figures;
@@ -261,7 +260,7 @@ class PartsOfAll : Pinned {
     auto& strategy = run_.parts.strategy;
     strategy.gather(*run_.parts.model, run_.parts.optimizers->optimizers);
     if constexpr (Stateful<typename R::Model, StateSaver>) {
-      typename R::Backend::RunFile::Memory kept;
+      StateMemory kept;
       auto const fold = [&](auto& archive) { archive.child("model", *run_.parts.model); };
       int const last = strategy.world() - 1;
       if (strategy.rank() == last) kept.save(fold);
@@ -334,7 +333,7 @@ template <class R, class Fold>
 bool load_own_part(State<R>& run, Fold&& fold) {
   auto const parts = std::exchange(run.shared.parts, {});
   if (parts.size() != static_cast<std::size_t>(run.parts.strategy.world())) return false;
-  typename R::Backend::RunFile::Memory mine;
+  StateMemory mine;
   mine.read(parts[static_cast<std::size_t>(run.parts.strategy.rank())]);
   mine.load(fold);
   return true;
@@ -482,8 +481,6 @@ void fold_training(State<R>& run, Archive& archive) {
 /// there are optimizers.
 template <class R, class Source>
 class BeforeResuming : Pinned {
-  using Memory = typename R::Backend::RunFile::Memory;
-
  public:
   BeforeResuming(State<R>& run, Source& source) : run_(run), source_(source) {}
 
@@ -510,8 +507,8 @@ class BeforeResuming : Pinned {
   State<R>& run_;
   Source& source_;
   KeptWeights<R> weights_{};
-  Memory model_{};
-  std::optional<Memory> training_{};
+  StateMemory model_{};
+  std::optional<StateMemory> training_{};
   Outcome outcome_{};
   SwitchHistory switches_{};
 };
@@ -523,8 +520,6 @@ class BeforeResuming : Pinned {
 /// memory are kept as one.
 template <class R>
 class Snapshot {
-  using Memory = typename R::Backend::RunFile::Memory;
-
  public:
   using Run = R;
 
@@ -578,7 +573,7 @@ class Snapshot {
  private:
   struct Kept {
     loop::KeptWeights<R> weights{};
-    Memory state{};
+    StateMemory state{};
     Left left{};
     SwitchHistory switches{};
   };
