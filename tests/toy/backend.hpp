@@ -166,6 +166,12 @@ struct Backend {
       if (p.has_grad()) p.set_grad(std::min(limit, std::max(-limit, p.grad())));
   }
 
+  static bool is_number(Value const&) { return true; }
+  static void require_graph(Value const&) {}
+  template <class Model>
+  static std::string buffer_with_nan(Model&) {
+    return {};
+  }
   static void condense(std::vector<Value>& noted) {
     auto const is_bad = [](Value const& v) { return !std::isfinite(v.value()); };
     noted.front() = *std::find_if(noted.begin(), noted.end() - 1, is_bad);
@@ -259,6 +265,13 @@ struct Backend {
   static O&& adopt(O&& optimizer) {
     return std::forward<O>(optimizer);
   }
+
+  template <class Model, class Make>
+  static decltype(auto) made_optimizers(Model&, Make const& make) {
+    return make();
+  }
+  template <class Model, class Optimizers>
+  static void check_optimizers(Model&, Optimizers&) {}
 
   /// Parameters of the other optimizers alone receive no gradient while it lives.
   class Toggled {

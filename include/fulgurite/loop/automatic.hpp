@@ -149,7 +149,7 @@ class StepSeam {
   template <class Result>
   static auto const* loss_to_note(Result const& result) {
     auto const* const loss = loss_of<typename R::Backend>(result);
-    return loss && is_number<R>(*loss) ? loss : nullptr;
+    return loss && R::Backend::is_number(*loss) ? loss : nullptr;
   }
   /// The average that follows the update with no code of the program between, if there is one. A skipped update has
   /// one, too.

@@ -175,8 +175,7 @@ class OpenFit : Pinned {
     run_.loading.count_training = Counts::template to<&OpenFit::count_training>(*this);
     run_.switches.made_with = switched_by_hooks(run_);
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
-    if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
-      R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
+    Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
     if constexpr (hook::of_strategy::share_state::named<typename R::Strategy>)
       parts.strategy.share_state(parts.optimizers->optimizers);
     arrange_gradients(run_, pack_);
@@ -202,10 +201,7 @@ class OpenFit : Pinned {
   /// The result of configure_optimizers. The backend may add to the errors of an optimizer.
   decltype(auto) made_optimizers(RunContext<R, phase::Fit>& ctx) {
     auto& model = *run_.parts.model;
-    auto const make = [&]() -> decltype(auto) { return configure_optimizers<R>(model, ctx); };
-    if constexpr (requires { R::Backend::made_optimizers(model, make); })
-      return R::Backend::made_optimizers(model, make);
-    else return make();
+    return Backend::made_optimizers(model, [&]() -> decltype(auto) { return configure_optimizers<R>(model, ctx); });
   }
 
   using Counts = decltype(Loading::count_training);

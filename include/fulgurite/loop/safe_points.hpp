@@ -35,18 +35,6 @@ namespace fulgurite::loop {
 /// Removes from the model what callbacks have put into it for a file.
 void restore_after_save(RunCore& run, Context& ctx);
 
-/// Writes the backend's file, with the hyper-parameters if its format can hold them.
-template <class R, class Source, class Fold>
-void save_model(State<R>& run, Source& source, std::filesystem::path const& path, Fold const& fold) {
-  auto& model = *run.parts.model;
-  if constexpr (requires(std::span<Hyperparameter const> all) { R::Backend::save(path, model, fold, all); }) {
-    auto const declared = declared_hyperparameters(run, source);
-    R::Backend::save(path, model, fold, declared.all());
-  } else {
-    R::Backend::save(path, model, fold);
-  }
-}
-
 /// Writes one file now: weights and the state of the run. Callbacks may give the file other weights than the training
 /// ones: their `before_save(ctx)` and `after_save(ctx)` are called around `save`, also if it throws.
 void show_and_save(RunCore& run, Context& ctx, FunctionRef<void()> save);
@@ -77,7 +65,10 @@ void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const
   finish_files(run);
   if (!weights_only) warn_of_forgotten(run, path, parts_remember<R>);
   auto const fold = fold_of_file(run, source, weights_only);
-  auto const save = [&] { save_model(run, source, path, fold); };
+  auto const save = [&] {
+    auto const declared = declared_hyperparameters(run, source);
+    R::Backend::save(path, *run.parts.model, fold, declared.all());
+  };
   if constexpr (shares<R>) {
     PartsOfAll<R, Source> const parts(run, source);
     [[maybe_unused]] auto const whole = whole_state(run, !weights_only);
