@@ -431,16 +431,6 @@ struct BeforeValidation {
 
 struct ProgramEvents;
 
-/// What code that does not know the model's type asks its tensor library for.
-struct SwitchCalls {
-  Switches (*off)(void* model);
-  void (*set)(void* model, Switches const& off);
-  std::vector<std::string> (*eval_modules)(void* model);
-  void (*set_eval_modules)(void* model, std::vector<std::string> const& names);
-  /// True if the model has another first weight than at the last call: another one may have the same address.
-  bool (*has_other_weights)(RunCore& run);
-};
-
 /// The functions by which code that does not know the program's types calls it: one table for each program.
 struct ProgramCalls {
   std::string_view model_name;  ///< the name of the model's type
@@ -449,7 +439,6 @@ struct ProgramCalls {
   bool steps_by_batch;          ///< false for manual optimization, and if batches are cut into slices
   bool is_recurrent;            ///< the number of steps is known only batch by batch
   bool keeps_questions;         ///< a strategy replays steps, and needs to know what a recorded step has read
-  SwitchCalls const* switches;  ///< null if the tensor library knows of none
   void* (*model)(RunCore const&);
   int (*rank)(RunCore const&);
   int (*world)(RunCore const&);
@@ -469,6 +458,15 @@ struct ProgramCalls {
   std::optional<double> (*counted_so_far)(RunCore&, CountedSoFar const&) = nullptr;
   /// Replaces the values by those of all ranks; returns false on a rank that has failed.
   bool (*reduce)(RunCore&, std::span<double> values, std::span<Reduce const> how);
+
+  // What is switched off in a model, and which of its modules are in eval mode: nothing, if the tensor library knows of
+  // no such switches in this model.
+  Switches (*switches)(void* model) = nullptr;
+  void (*set_switches)(void* model, Switches const& off) = nullptr;
+  std::vector<std::string> (*eval_modules)(void* model) = nullptr;
+  void (*set_eval_modules)(void* model, std::vector<std::string> const& names) = nullptr;
+  /// True if the model has another first weight than at the last call: another one may have the same address.
+  bool (*has_other_weights)(RunCore& run) = nullptr;
 };
 template <class R>
 struct ProgramCallsOf;

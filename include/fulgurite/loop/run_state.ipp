@@ -130,23 +130,20 @@ FULGURITE_BODY bool is_evaluated(RunCore const& run) {
 }
 
 FULGURITE_BODY Switches switched_off(RunCore const& run) {
-  Switches off;
-  if (run.program->switches != nullptr) off = run.program->switches->off(run.program->model(run));
+  auto off = run.program->switches(run.program->model(run));
   if (is_evaluated(run)) off.modules = run.switches.evaluated.modules;
   return off;
 }
 
 FULGURITE_BODY void forget_other_model(RunCore& run) {
-  if (run.program->switches == nullptr) return;
   auto& switches = run.switches;
-  bool const others = run.program->switches->has_other_weights(run);
+  bool const others = run.program->has_other_weights(run);
   // A hook, too, may give the model other weights.
   auto* const before = std::exchange(switches.model, run.program->model(run));
   if (before != switches.model || (switches.by_program && others)) switches.history = {};
 }
 
 FULGURITE_BODY void note_switches(RunCore& run, bool by_program) {
-  if (run.program->switches == nullptr) return;
   forget_other_model(run);
   if (by_program) run.switches.history.program_ends(switched_off(run));
   else run.switches.history.hooks_end(switched_off(run));
@@ -164,20 +161,18 @@ FULGURITE_BODY Switched switched_by_hooks(RunCore& run) {
 
 /// Inside of an evaluation it sets modules when that ends.
 FULGURITE_BODY void set_switches(RunCore& run, Switches off) {
-  auto const& calls = *run.program->switches;
-  auto* const model = run.program->model(run);
-  if (is_evaluated(run)) run.switches.evaluated.modules = std::exchange(off.modules, calls.eval_modules(model));
-  calls.set(model, off);
+  auto const& program = *run.program;
+  auto* const model = program.model(run);
+  if (is_evaluated(run)) run.switches.evaluated.modules = std::exchange(off.modules, program.eval_modules(model));
+  program.set_switches(model, off);
 }
 
 FULGURITE_BODY void resume_switches(RunCore& run, Switched const& file) {
-  if (run.program->switches == nullptr) return;
   set_switches(run, run.switches.history.resumed(file));
   note_switches(run, false);  // without names that the model does not have
 }
 
 FULGURITE_BODY void restore_switches(RunCore& run, SwitchHistory const& kept) {
-  if (run.program->switches == nullptr) return;
   set_switches(run, kept.last());
   note_switches(run, true);  // so that it is this model's
   run.switches.history = kept;
@@ -191,7 +186,6 @@ FULGURITE_FOLD(INSTANTIATE, fold_switched, char const*, Switched&);
 
 template <class Archive>
 void fold_switches(RunCore& run, Archive& archive) {
-  if (run.program->switches == nullptr) return;
   Switched changed, made_with;
   if constexpr (!Archive::loading) changed = switched_by_hooks(run), made_with = run.switches.made_with;
   fold_switched("switches", changed, archive);
@@ -205,20 +199,16 @@ void fold_switches(RunCore& run, Archive& archive) {
 FULGURITE_FOLD(INSTANTIATE, fold_switches, RunCore&);
 
 FULGURITE_BODY KeepsModes::KeepsModes(RunCore& run) : run_(run), outside_(run.switches.evaluated) {
-  auto const* const calls = run.program->switches;
-  if (calls == nullptr) return;
   auto* const model = run.program->model(run);
-  modes_ = is_evaluated(run) ? outside_.modules : calls->eval_modules(model);
+  modes_ = is_evaluated(run) ? outside_.modules : run.program->eval_modules(model);
   run.switches.evaluated = {model, modes_};
 }
 
 FULGURITE_BODY KeepsModes::~KeepsModes() {
-  auto const* const calls = run_.program->switches;
-  if (calls == nullptr) return;
   auto const [model, modes] = std::exchange(run_.switches.evaluated, std::move(outside_));
   if (modes == modes_) return;
   if (auto& around = run_.switches.evaluated; around.model == model) around.modules = modes;
-  else calls->set_eval_modules(model, modes);
+  else run_.program->set_eval_modules(model, modes);
 }
 
 FULGURITE_BODY BeforeValidation::BeforeValidation(RunCore const& run)

@@ -42,40 +42,12 @@
 
 namespace fulgurite::loop {
 
-/// The functions of a tensor library that can freeze parameters, and switch modules to eval mode.
-template <class R>
-struct SwitchCallsOf {
-  using Backend = typename R::Backend;
-  static auto& of(void* model) { return *static_cast<typename R::Model*>(model); }
-
-  static bool has_other_weights(RunCore& core) {
-    auto& parts = static_cast<State<R>&>(core).parts;
-    typename R::Value first{};
-    if (auto const weights = Backend::weights(*parts.model); !weights.empty()) first = weights.front();
-    bool const others = !Backend::same(first, parts.switches_from);
-    parts.switches_from = first;
-    return others;
-  }
-  static constexpr SwitchCalls table{
-      .off = [](void* model) -> Switches { return Backend::switches(of(model)); },
-      .set = [](void* model, Switches const& off) { Backend::set_switches(of(model), off); },
-      .eval_modules = [](void* model) -> std::vector<std::string> { return Backend::eval_modules(of(model)); },
-      .set_eval_modules = [](void* model,
-                             std::vector<std::string> const& names) { Backend::set_modes(of(model), names); },
-      .has_other_weights = has_other_weights,
-  };
-};
-template <class R>
-constexpr SwitchCalls const* switch_calls() {
-  if constexpr (has_switches<R>) return &SwitchCallsOf<R>::table;
-  else return nullptr;
-}
-
 /// The functions by which code without the program's types calls the program.
 template <class R>
 struct ProgramCallsOf {
   static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
   static State<R> const& of(RunCore const& core) { return static_cast<State<R> const&>(core); }
+  static auto& model_at(void* model) { return *static_cast<typename R::Model*>(model); }
 
   static void model_rows(RunCore& core, int max_depth, bool with_example, std::vector<report::ModelRow>& rows) {
     using Backend = typename R::Backend;
@@ -84,6 +56,18 @@ struct ProgramCallsOf {
       if constexpr (requires { Backend::run_example(*of(core).parts.model, rows); })
         if (with_example) Backend::run_example(*of(core).parts.model, rows);
     }
+  }
+
+  static bool has_other_weights([[maybe_unused]] RunCore& core) {
+    bool others = false;
+    if constexpr (has_switches<R>) {
+      auto& parts = of(core).parts;
+      typename R::Value first{};
+      if (auto const weights = R::Backend::weights(*parts.model); !weights.empty()) first = weights.front();
+      others = !R::Backend::same(first, parts.switches_from);
+      parts.switches_from = first;
+    }
+    return others;
   }
 
   static auto& board(RunCore& core, BoardNumber number) {
@@ -145,7 +129,6 @@ struct ProgramCallsOf {
       .steps_by_batch = R::automatic && !Recurrent<typename R::Model>,
       .is_recurrent = Recurrent<typename R::Model>,
       .keeps_questions = R::Strategy::captures,
-      .switches = switch_calls<R>(),
       .model = [](RunCore const& core) -> void* { return of(core).parts.model; },
       .rank = [](RunCore const& core) -> int { return of(core).parts.strategy.rank(); },
       .world = [](RunCore const& core) -> int {
@@ -187,6 +170,23 @@ struct ProgramCallsOf {
         }
         return true;
       },
+      .switches = [](void* model) -> Switches {
+        if constexpr (has_switches<R>) return R::Backend::switches(model_at(model));
+        else return {};
+      },
+      .set_switches =
+          [](void* model, Switches const& off) {
+            if constexpr (has_switches<R>) R::Backend::set_switches(model_at(model), off);
+          },
+      .eval_modules = [](void* model) -> std::vector<std::string> {
+        if constexpr (has_switches<R>) return R::Backend::eval_modules(model_at(model));
+        else return {};
+      },
+      .set_eval_modules =
+          [](void* model, std::vector<std::string> const& names) {
+            if constexpr (has_switches<R>) R::Backend::set_modes(model_at(model), names);
+          },
+      .has_other_weights = has_other_weights,
   };
 };
 
