@@ -166,8 +166,8 @@ struct Backend {
       if (p.has_grad()) p.set_grad(std::min(limit, std::max(-limit, p.grad())));
   }
 
-  static bool is_number(Value const&) { return true; }
-  static void require_graph(Value const&) {}
+  static bool is_number(auto const&) { return true; }
+  static void require_graph(auto const&) {}
   template <class Model>
   static std::string buffer_with_nan(Model&) {
     return {};
@@ -656,8 +656,6 @@ struct Backend {
   /// A file that was saved.
   class RunFile {
    public:
-    using Memory = fulgurite::StateMemory;
-
     explicit RunFile(std::filesystem::path const& path) {
       auto const found = world.files.find(path);
       if (found == world.files.end()) throw fulgurite::Error("toy.no_file", path.string() + " was not saved");

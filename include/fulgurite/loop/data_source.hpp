@@ -390,10 +390,6 @@ template <class R, class Source, class Ctx, class Raw, class Use, class Moves = 
 template <class L>
 concept KeepsPlace = LoaderLike<L> && Stateful<L, ArchiveProbe> && !Jumps<L>;
 
-/// True for a loader that a resumed run reads from its beginning.
-template <class L>
-concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
-
 /// Begins a pass over a loader whose first `consumed` batches were trained on before. A loader that neither has
 /// resume_at nor saves its position is read from its beginning; a warning is given if that may take long. An iterator
 /// of a sized loader stays at the last of these batches: the next one is made later, after the random state was set.
@@ -554,12 +550,13 @@ class BatchPass {
  public:
   using Iterator = decltype(std::begin(std::declval<Loader&>()));
 
-  /// A pass that begins or continues at batch `first`, from the result of `begin_at`.
+  /// A pass that begins or continues at batch `first`, from the result of `begin_at`, which leaves the iterator of a
+  /// sized loader that is read from its beginning at the batch before.
   BatchPass(Iterator at, Loader& loader, std::optional<long> limit, long first)
       : it_(std::move(at)),
         stop_(std::end(loader)),
         limit_(limit),
-        place_{.batch = first, .used = first != 0 && SizedLoader<Loader> && ReadAnew<Loader>} {}
+        place_{.batch = first, .used = first != 0 && SizedLoader<Loader> && !Jumps<Loader> && !KeepsPlace<Loader>} {}
 
   /// The next batch, or without `One` all remaining ones. `f` is taken by value, and in the second case iterators are
   /// local: so the loop's variables can stay in registers.

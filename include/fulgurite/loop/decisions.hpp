@@ -80,19 +80,12 @@ std::string of_first_rank(State<R>& run, std::string mine) {
   return mine;
 }
 
-/// Waits until all ranks are here.
-template <class R>
-void meet(State<R>& run, [[maybe_unused]] std::string_view what) {
-  if constexpr (shares<R>)
-    if (!run.shared.alone) run.parts.strategy.barrier(what);
-}
-
 /// Runs work() on one process of each machine, while the others wait: for writes to a disk that they share.
 template <class R, class Work>
-void once_a_machine(State<R>& run, std::string_view what, Work&& work) {
+void once_a_machine([[maybe_unused]] State<R>& run, [[maybe_unused]] std::string_view what, Work&& work) {
   if constexpr (shares<R>) {
     if (run.parts.strategy.local_rank() == 0) work();
-    meet(run, what);
+    if (!run.shared.alone) run.parts.strategy.barrier(what);
   } else {
     work();
   }
@@ -344,8 +337,8 @@ class BatchTimes {
 
  private:
   static constexpr std::size_t most = 8;
-  std::array<Duration, most> times_{};
-  std::size_t first_ = 0, count_ = 0;
+  std::array<Duration, most> times_{};  ///< the oldest first
+  std::size_t count_ = 0;
 };
 
 /// The reason for which a fit has ended, as text; empty if nothing has.

@@ -141,24 +141,22 @@ FULGURITE_BULK_BODY void warn_of_long_window(RunCore& run, EpochPlan const& plan
 }
 
 FULGURITE_BODY void BatchTimes::add(Duration batch) {
-  times_[(first_ + count_) % most] = batch;
-  if (count_ == most) first_ = (first_ + 1) % most;
-  else ++count_;
+  if (count_ == most) forget_one();
+  times_[count_++] = batch;
 }
 
 FULGURITE_BODY BatchTimes::Duration BatchTimes::expected() const {
   Duration longest{}, second{};
   for (std::size_t i = 0; i != count_; ++i) {
-    auto const took = times_[(first_ + i) % most];
-    second = std::max(second, std::min(took, longest));
-    longest = std::max(longest, took);
+    second = std::max(second, std::min(times_[i], longest));
+    longest = std::max(longest, times_[i]);
   }
   return count_ == 1 ? longest : second;
 }
 
 FULGURITE_BODY void BatchTimes::forget_one() {
   if (count_ == 0) return;
-  first_ = (first_ + 1) % most;
+  std::shift_left(times_.begin(), times_.end(), 1);
   --count_;
 }
 

@@ -404,11 +404,8 @@ auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.
 
 // When schedules move in automatic optimization: after steps and epochs, or when the value of their metric is known.
 
-/// The scheduler's schedule follows a metric: it moves by the metric's values instead of counts.
-template <class S>
-concept Observing = requires { requires S::observes; };
-
-FULGURITE_OF_ARGUMENTS(any_observing, std::tuple, Observing<Ts> || ...);
+/// True if a scheduler's schedule follows a metric: it moves by the metric's values instead of counts.
+FULGURITE_OF_ARGUMENTS(any_observing, std::tuple, Ts::observes || ...);
 template <class R>
 inline constexpr bool observes_any = any_observing<decltype(Optimizers<R>::schedulers)>;
 
@@ -417,7 +414,7 @@ template <class R, class Ctx>
 void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
   long const after = interval == Interval::step ? run.progress.global_step : run.progress.epoch + 1;
   run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
-    if constexpr (!Observing<S>) {
+    if constexpr (!S::observes) {
       if (scheduler.interval() != interval || !scheduler.due(after - 1, after)) return;
       if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
         call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
@@ -432,7 +429,7 @@ void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
 template <class R, class Ctx>
 void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before, long after) {
   run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
-    if constexpr (Observing<S>) {
+    if constexpr (S::observes) {
       if (scheduler.interval() != interval || !scheduler.due(before, after)) return;
       auto const seen = ctx.watched_value(scheduler.metric());
       if (!seen.value) {

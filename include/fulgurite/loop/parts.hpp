@@ -111,7 +111,9 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   /// Calls f(scheduler) for each scheduler that has a schedule.
   template <class F>
   void each_scheduler(F&& f) {
-    each_of(schedulers, [&]<class S>(S& s) { S::exists ? call(f, s) : void(); });
+    each_of(schedulers, [&]<class S>([[maybe_unused]] S& scheduler) {
+      if constexpr (S::exists) f(scheduler);
+    });
   }
   /// The position of `wanted`, which is one of the optimizers.
   template <class O>
@@ -178,10 +180,6 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
     begins.attach(optimizer);
     (std::get<First + 1 + Further>(schedulers).join(begins), ...);
   }
-  template <class F, class S>
-  static void call(F& f, S& scheduler) {
-    if constexpr (S::exists) f(scheduler);
-  }
 };
 
 // Training without an optimizer: steps are counted, parameters do not change.
@@ -226,16 +224,6 @@ using Optimizers =
                  typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
                      std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>>::type>;
 
-template <class Backend, class P>
-struct ScalerOf {
-  using type = Nothing;
-};
-template <class Backend, class P>
-  requires P::scales_loss
-struct ScalerOf<Backend, P> {
-  using type = std::optional<typename Backend::template Scaler<P>>;
-};
-
 /// True if the tensor library can check large gradients as soon as backward has made them.
 template <class Backend>
 inline constexpr bool looks_at_gradients = requires { typename Backend::GradientLooks; };
@@ -259,7 +247,9 @@ struct Parts {
   typename R::Model* fitted = nullptr;  ///< the last fit's model, to which optimizers and counters belong
   typename R::Value switches_from{};    ///< the first weight of the model of `ModelSwitches`
   std::optional<Optimizers<R>> optimizers = std::nullopt;
-  typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
+  std::conditional_t<R::Precision::scales_loss,
+                     std::optional<typename R::Backend::template Scaler<typename R::Precision>>, Nothing>
+      scaler{};
   bool leaves_gradients = false;  ///< large gradients stay where backward makes them
   [[no_unique_address]] typename LooksOf<typename R::Backend>::type looks{};  ///< see non_finite.hpp
   /// Finds what receives gradients and is not updated.

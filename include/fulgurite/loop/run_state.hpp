@@ -110,7 +110,6 @@ std::string optimizer_kind() {
 }
 
 /// The name of a part in files: its number or key, and its kind.
-std::string key_of(long number);
 std::string with_kind(std::size_t number, std::string_view kind);
 inline std::string with_kind(std::string key, std::string_view kind) { return (key += ' ') += kind; }
 
@@ -314,7 +313,7 @@ void fold_gradients(std::span<typename Backend::Value const> parameters, std::ve
   archive("received", received);
   long at = 0;
   for (auto const& parameter : parameters) {
-    auto const name = key_of(at++);
+    auto const name = std::to_string(at++);
     if constexpr (Archive::loading) {
       if (lacks(archive, name)) continue;
       auto gradient = Backend::clone(parameter);
@@ -436,7 +435,7 @@ void fold_run(State<R>& run, Archive& archive) {
   if (open && !lacks(archive, "gradients"))
     archive.child("gradients", [&](auto& inner) {
       auto one = [&, i = 0](auto& optimizer) mutable {
-        inner.child(key_of(i++),
+        inner.child(std::to_string(i++),
                     [&](auto& innermost) { fold_gradients_of<typename R::Backend>(optimizer, innermost); });
       };
       each_of(run.parts.optimizers->optimizers, one);

@@ -263,8 +263,6 @@ void fold_callbacks(RunCore& run, Archive& archive) {
 }
 FULGURITE_FOLD(INSTANTIATE, fold_callbacks, RunCore&);
 
-FULGURITE_BODY std::string key_of(long number) { return std::to_string(number); }
-
 FULGURITE_BODY std::string with_kind(std::size_t number, std::string_view kind) {
   return with_kind(std::to_string(number), kind);
 }

@@ -83,24 +83,6 @@ void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const
 template <class R>
 inline constexpr bool can_write_later = WritesLater<typename R::Backend> && !shares<R>;
 
-/// Copies the current state of the run; another thread writes the files from the copy.
-template <class R, class Source>
-void write_later(State<R>& run, Source& source, std::span<CheckpointFiles::Planned const> planned, bool weights_only) {
-  if constexpr (can_write_later<R>) {
-    auto const watched = run.own_actions.begin_saving();
-    finish_files(run);  // there can be only one copy at a time
-    auto& writer = run.under_way.writer;
-    show_and_save(run, [&] {
-      auto const declared = declared_hyperparameters(run, source);
-      auto const fold = fold_of_file(run, source, weights_only);
-      R::Backend::image(writer.image(), *run.parts.model, fold, declared.all());
-    });
-    writer.clear();
-    for (auto const& one : planned) writer.plan(one.file, one.is_new);
-    writer.start();
-  }
-}
-
 /// What the requests of a run need of its types.
 struct FileWork {
   FunctionRef<void(std::filesystem::path const& file, bool weights_only)> write;
@@ -124,8 +106,21 @@ void write_now(State<R>& run, Source& source) {
   };
   auto const finish = [&] { finish_files(run); };
   [[maybe_unused]] auto const any = [&](bool mine) { return any_rank(run, mine); };
+  // Copies the current state of the run; another thread writes the files from the copy.
   [[maybe_unused]] auto const later = [&](std::span<CheckpointFiles::Planned const> planned, bool weights_only) {
-    write_later(run, source, planned, weights_only);
+    if constexpr (can_write_later<R>) {
+      auto const watched = run.own_actions.begin_saving();
+      finish_files(run);  // there can be only one copy at a time
+      auto& writer = run.under_way.writer;
+      show_and_save(run, [&] {
+        auto const declared = declared_hyperparameters(run, source);
+        auto const fold = fold_of_file(run, source, weights_only);
+        R::Backend::image(writer.image(), *run.parts.model, fold, declared.all());
+      });
+      writer.clear();
+      for (auto const& one : planned) writer.plan(one.file, one.is_new);
+      writer.start();
+    }
   };
   FileWork work{.write = write, .finish = finish};
   if constexpr (shares<R>) work.shared = &run.shared, work.any_rank = any;
