@@ -343,10 +343,8 @@ class BatchTimes {
 
 /// The reason for which a fit has ended, as text; empty if nothing has.
 std::string end_reason(RunCore const& run);
-/// Sets it at the end of a fit. `early`: the program has closed the open fit before its end.
-void set_end_reason(RunCore& run, bool early);
-/// The same where the open fit is closed inside of an epoch, unless a stop was requested.
-void close_inside_epoch(RunCore& run);
+/// The reason if the program has closed the open fit before its end.
+inline constexpr char const* closed_early = "close() of the open fit";
 
 // Epochs that a limit or a stop ended before their data, in a run that resumes with other limits.
 

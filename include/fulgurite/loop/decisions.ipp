@@ -107,16 +107,6 @@ FULGURITE_BULK_BODY std::string end_reason(RunCore const& run) {
   return stop.by_time ? "max_time" : "a stop that the model or a callback requested";
 }
 
-inline constexpr char const* closed_early = "close() of the open fit";
-
-FULGURITE_BODY void set_end_reason(RunCore& run, bool early) {
-  run.made.outcome.ended_by = early ? closed_early : end_reason(run);
-}
-
-FULGURITE_BODY void close_inside_epoch(RunCore& run) {
-  if (!run.due.stop.asked) run.due.stop.why = closed_early;
-}
-
 FULGURITE_BULK_BODY bool reopen_epoch(RunCore& run, SafePoint& point) {
   auto& progress = run.progress;
   bool const ends = point.at == At::epoch_end && !point.last;

@@ -96,7 +96,7 @@ class OpenFit : Pinned {
     safely([&] {
       bool const early = trains_ && !done(run_);
       if (epoch_) leave_epoch(early);
-      set_end_reason(run_, early);
+      run_.made.outcome.ended_by = early ? closed_early : end_reason(run_);
       if (trains_) end_training();
       finish_files(run_);
       anomaly_.reset();
@@ -407,7 +407,7 @@ class OpenFit : Pinned {
   /// Ends the epoch early, as a requested stop does that holds for this fit only: a run that resumes from its files
   /// continues. A stop that waits for the minima keeps its reason, since it ends the resumed run.
   void leave_epoch(bool closed) {
-    if (closed) close_inside_epoch(run_);
+    if (closed && !run_.due.stop.asked) run_.due.stop.why = closed_early;
     receive_stop(run_, true);
     epoch_->leave(run_);
     bool const left_early = epoch_->left_early();
@@ -557,7 +557,9 @@ class [[nodiscard]] OpenedFit : Pinned {
   OpenedFit(loop::State<R>& run, Pack& pack, Source source, From from)
       : run_(run), source_(std::move(source)), fit_(run, pack, source_, std::move(from)) {}
   ~OpenedFit() {
-    if (open_) fit_.abandon(loop::left_open());
+    if (open_)
+      fit_.abandon(Error("fulgurite.trainer.left_open",
+                         "an open fit was destroyed before it was closed: call close() when training is to end"));
   }
 
   /// Trains on one batch, with everything that follows from it: hooks, validation, checkpoints, the end of the epoch.

@@ -645,8 +645,6 @@ void warn_of_skipped(RunCore& run, std::string const& what, std::string const& b
 void warn_of_options(RunCore& run, std::vector<std::string> const& differences);
 /// Throws [fulgurite.trainer.open_fit] inside of a fit. `is_run`: inside of validate, test and predict, too.
 void refuse_open(RunCore const& run, std::string const& what, bool is_run = false);
-/// The error with which a fit ends that the program left without `close`.
-Error left_open();
 
 /// ceil(batches / window) * epochs, at most max_steps (Lightning's estimated_stepping_batches). If called in
 /// configure_optimizers, it loads the training data early.

@@ -275,11 +275,6 @@ FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what
             " inside of an evaluation of the same trainer, which is not over: do so after it, or by another trainer");
 }
 
-FULGURITE_BULK_BODY Error left_open() {
-  return Error("fulgurite.trainer.left_open",
-               "an open fit was destroyed before it was closed: call close() when training is to end");
-}
-
 FULGURITE_BULK_BODY void check_steps(RehearsalPlan const& plan) {
   if (plan.steps < 1)
     refuse_option("fulgurite.tuner.steps", "a trial run's steps", plan.steps, "it has 1 step or more");
