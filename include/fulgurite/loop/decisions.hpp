@@ -259,10 +259,8 @@ struct EpochPlan {
   std::optional<long> most() const { return batches ? batches : limit; }
 };
 
-/// Computes the plan from the number of batches before the limit (`size`) and after it (`taken`). Throws
-/// [fulgurite.options.val_check_interval] for an interval that the epoch never reaches.
-EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken, bool has_validation);
-/// The plan of training when its loader has been prepared. Throws [fulgurite.data.empty] if that has no batch.
+/// The plan of training when its loader has been prepared. Throws [fulgurite.data.empty] if that has no batch, and
+/// [fulgurite.options.val_check_interval] for an interval that an epoch never reaches.
 EpochPlan plan_training(RunCore& run, EpochBatches const& batches);
 
 /// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.

@@ -33,6 +33,7 @@ FULGURITE_BULK_BODY std::optional<long> limited(std::optional<long> size, Limit 
   return part;
 }
 
+/// Computes the plan from the number of batches before the limit (`size`) and after it (`taken`).
 FULGURITE_BULK_BODY EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken,
                                          bool has_validation) {
   EpochPlan plan;

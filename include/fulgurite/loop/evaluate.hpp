@@ -279,7 +279,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   restart_boards(run);
   std::vector<std::vector<MetricValue>> results(n);
   auto const names = loader_names(loaders);
-  if (run.loader_names != names) run.values.set_loaders(n);
+  if (run.loader_names != names) run.values.loader_results.assign(n, AllFigures(run.values.results.size()));
   run.loader_names = names;
   // The suffix that distinguishes the values of several loaders.
   auto const suffix = [&](std::size_t loader) { return n > 1 ? "/" + names[loader] : std::string(); };

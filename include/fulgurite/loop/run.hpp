@@ -140,8 +140,6 @@ struct FinishedValues {
 
   /// Clears the results at the start of a fit or an evaluation.
   void forget();
-  /// Makes room for the results of an evaluation with this number of loaders.
-  void set_loaders(std::size_t loaders);
 };
 
 /// The values logged in the open epoch and in the running evaluation.

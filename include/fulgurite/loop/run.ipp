@@ -100,10 +100,6 @@ FULGURITE_BODY void FinishedValues::forget() {
   for (auto& of_loader : loader_results) std::ranges::fill(of_loader, Figures{});
 }
 
-FULGURITE_BODY void FinishedValues::set_loaders(std::size_t loaders) {
-  loader_results.assign(loaders, AllFigures(results.size()));
-}
-
 FULGURITE_BODY RunCore::RunCore(Asked&& what, ProgramCalls const& of_program)
     : RunPlace{.asked = std::move(what), .values = FinishedValues(of_program.metrics.size())},
       keeps_questions(of_program.keeps_questions),

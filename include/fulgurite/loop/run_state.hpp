@@ -39,8 +39,6 @@ void forget_searches(RunCore& run);
 // The state at the start of a validation inside fit. A file that is written during the validation, or after it failed,
 // holds this state: a fit that resumes from the file repeats the whole validation.
 
-/// True if a fit that resumes from a file written now repeats the validation that is under way, if there is one.
-bool repeats_validation(RunCore const& run);
 /// The state before the validation that a fit repeats when it resumes from a file written now; nullptr if it repeats
 /// none.
 BeforeValidation const* before_repeated_validation(RunCore const& run);
@@ -137,8 +135,6 @@ void fold_optimizers(State<R>& run, Archive& archive) {
 template <class R>
 inline constexpr bool has_switches = requires(typename R::Model& model) { R::Backend::switches(model); };
 
-/// What is switched off in the model, and still is when an evaluation under way has ended.
-Switches switched_off(RunCore const& run);
 /// Forgets what was switched in another model than the run's, or before it got other weights.
 void forget_other_model(RunCore& run);
 /// Records who made the changes since the last call: the program, or hooks.

@@ -119,16 +119,13 @@ FULGURITE_BODY void RunPosition::restore() {
   run_.facts.batch_idx = std::max(0L, run_.progress.batch - 1);
 }
 
-FULGURITE_BODY bool repeats_validation(RunCore const& run) {
-  return run.point.at == At::after_batch && !run.due.notified.failed<hook::on_validation_end>();
-}
-
 /// True in an evaluation of the run's model, which has put it into eval mode.
 FULGURITE_BODY bool is_evaluated(RunCore const& run) {
   auto const* const evaluated = run.switches.evaluated.model;
   return evaluated != nullptr && evaluated == run.program->model(run);
 }
 
+/// What is switched off in the model, and still is when an evaluation under way has ended.
 FULGURITE_BODY Switches switched_off(RunCore const& run) {
   auto off = run.program->switches(run.program->model(run));
   if (is_evaluated(run)) off.modules = run.switches.evaluated.modules;
@@ -225,6 +222,11 @@ FULGURITE_BODY void BeforeValidation::keep_callbacks(Callbacks all) {
       if (!callback.table->keeps_checkpoints && !callback.table->prepares_saving) archive.child(name, callback);
     });
   });
+}
+
+/// True if a fit that resumes from a file written now repeats the validation that is under way, if there is one.
+FULGURITE_BODY bool repeats_validation(RunCore const& run) {
+  return run.point.at == At::after_batch && !run.due.notified.failed<hook::on_validation_end>();
 }
 
 FULGURITE_BODY BeforeValidation const* before_repeated_validation(RunCore const& run) {
