@@ -67,7 +67,7 @@ struct Backend : toy::Backend {
   template <class Parameters>
   static void clip_value(Parameters const&, double) {}
   template <class Model, class State>
-  static void save(std::filesystem::path const&, Model&, State&&) {}
+  static void save(std::filesystem::path const&, Model&, State&&, std::span<fulgurite::Hyperparameter const>) {}
 };
 
 struct Device : toy::Device {

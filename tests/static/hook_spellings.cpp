@@ -189,7 +189,7 @@ struct Abstract {
   virtual ~Abstract() = default;
   virtual void on_epoch_end() = 0;
 };
-struct Last : Abstract {
+struct Implemented : Abstract {
   void on_epoch_end() final {}
 };
 struct Left : virtual Called {};
@@ -218,7 +218,7 @@ TEST_CASE("near misses: functions of every kind, but no data members", "[hook]")
   STATIC_REQUIRE(taken_for_a_hook<Used> == HookId::on_epoch_end);
   STATIC_REQUIRE(taken_for_a_hook<Twice> == HookId::on_epoch_end);
   STATIC_REQUIRE(taken_for_a_hook<Abstract> == HookId::on_epoch_end);
-  STATIC_REQUIRE(taken_for_a_hook<Last> == HookId::on_epoch_end);
+  STATIC_REQUIRE(taken_for_a_hook<Implemented> == HookId::on_epoch_end);
   STATIC_REQUIRE(taken_for_a_hook<Diamond> == HookId::on_epoch_end);
   STATIC_REQUIRE(taken_for_a_hook<KeptAndCalled> == HookId::OnTrainBatchEnd);
 }

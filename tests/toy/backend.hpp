@@ -166,6 +166,12 @@ struct Backend {
       if (p.has_grad()) p.set_grad(std::min(limit, std::max(-limit, p.grad())));
   }
 
+  static bool is_number(auto const&) { return true; }
+  static void require_graph(auto const&) {}
+  template <class Model>
+  static std::string buffer_with_nan(Model&) {
+    return {};
+  }
   static void condense(std::vector<Value>& noted) {
     auto const is_bad = [](Value const& v) { return !std::isfinite(v.value()); };
     noted.front() = *std::find_if(noted.begin(), noted.end() - 1, is_bad);
@@ -259,6 +265,14 @@ struct Backend {
   static O&& adopt(O&& optimizer) {
     return std::forward<O>(optimizer);
   }
+
+  template <class Model, class Make>
+  static decltype(auto) made_optimizers(Model&, Make const& make) {
+    return make();
+  }
+  template <class Model, class Optimizers>
+  static void check_optimizers(Model&, Optimizers&) {}
+  static void widen(auto&) {}
 
   /// Parameters of the other optimizers alone receive no gradient while it lives.
   class Toggled {
@@ -643,8 +657,6 @@ struct Backend {
   /// A file that was saved.
   class RunFile {
    public:
-    using Memory = fulgurite::StateMemory;
-
     explicit RunFile(std::filesystem::path const& path) {
       auto const found = world.files.find(path);
       if (found == world.files.end()) throw fulgurite::Error("toy.no_file", path.string() + " was not saved");

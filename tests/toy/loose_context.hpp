@@ -26,7 +26,6 @@ struct LooseRun : fulgurite::loop::RunCore {
       .steps_by_batch = true,
       .is_recurrent = false,
       .keeps_questions = false,
-      .switches = nullptr,
       .model = nullptr,
       .rank = &number_of,
       .world = [](RunCore const&) { return 1; },

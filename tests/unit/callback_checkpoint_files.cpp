@@ -88,9 +88,10 @@ struct ByValidation {
 Kept taken_meanwhile;
 struct RacedBackend : SavingBackend {
   template <class Model, class State>
-  static void save(std::filesystem::path const& path, Model& model, State&& state) {
+  static void save(std::filesystem::path const& path, Model& model, State&& state,
+                   std::span<Hyperparameter const> all) {
     if (taken_meanwhile.erase(path.filename()) != 0) put(path, "another's");
-    SavingBackend::save(path, model, state);
+    SavingBackend::save(path, model, state, all);
   }
 };
 struct RacedDevice : toy::Device {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,9 @@ long dies_behind = 0;
 bool is_dead = false;
 struct DyingBackend : SavingBackend {
   template <class Model, class State>
-  static void save(std::filesystem::path const& path, Model& model, State&& state) {
-    if (!is_dead) SavingBackend::save(path, model, state);
+  static void save(std::filesystem::path const& path, Model& model, State&& state,
+                   std::span<Hyperparameter const> all) {
+    if (!is_dead) SavingBackend::save(path, model, state, all);
     is_dead = is_dead || --dies_behind == 0;
     if (is_dead) throw Error("fulgurite.test.death", "the process died");
   }

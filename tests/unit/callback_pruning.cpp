@@ -4,6 +4,7 @@
 #include <fulgurite/callback/weight_averaging.hpp>
 
 #include <cmath>
+#include <span>
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -280,7 +281,7 @@ struct Averaged : toy::P {
 std::vector<double> filed;
 struct FilingBackend : toy::Backend {
   template <class Model, class State>
-  static void save(std::filesystem::path const&, Model& model, State&&) {
+  static void save(std::filesystem::path const&, Model& model, State&&, std::span<Hyperparameter const>) {
     filed.push_back(model.p.value());
   }
 };

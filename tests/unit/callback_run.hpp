@@ -48,8 +48,6 @@ struct SavingBackend : toy::Backend {
 
   class RunFile {
    public:
-    using Memory = fulgurite::StateMemory;
-
     explicit RunFile(std::filesystem::path const& path) : file_(path), tree_(fulgurite::run_state_if_any(file_)) {}
     template <class Model>
     void load_weights(Model& model) const {

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -176,7 +177,7 @@ struct Several {
 std::vector<std::string> positions;
 struct PositionBackend : toy::Backend {
   template <class Model, class Fold>
-  static void save(std::filesystem::path const& path, Model&, Fold&& fold) {
+  static void save(std::filesystem::path const& path, Model&, Fold&& fold, std::span<Hyperparameter const>) {
     ArchiveNode tree;
     StateSaver saver(tree);
     fold(saver);

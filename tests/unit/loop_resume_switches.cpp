@@ -241,7 +241,7 @@ TEST_CASE("switches: a program's choice stays, whichever files its process resum
 }
 
 TEST_CASE("switches: names of a file may be in any order, and be unknown to the model") {
-  SavingBackend::RunFile::Memory memory;
+  StateMemory memory;
   Switches names;
   names.parameters = {"b", "a", "b"};
   names.modules = {"y", "x"};

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -325,10 +326,11 @@ namespace {
 thread_local std::pair<std::string, std::string> taken_with;
 struct RacedBackend : toy::Backend {
   template <class Model, class State>
-  static void save(std::filesystem::path const& path, Model& model, State&& state) {
+  static void save(std::filesystem::path const& path, Model& model, State&& state,
+                   std::span<Hyperparameter const> all) {
     if (path.filename() == taken_with.first)
       write_durably(path.parent_path() / std::exchange(taken_with, {}).second, "another's");
-    toy::Backend::save(path, model, state);
+    toy::Backend::save(path, model, state, all);
     write_durably(path, "ours");
   }
 };

@@ -201,23 +201,7 @@ consteval bool is_logger() {
   return takes_rows<T>() && !draws_rows<T>();
 }
 
-}  // namespace judge
-
-/// A callback that receives rows of logged values: `void log_metrics(std::span<Scalar const> row, long step)`. It may
-/// also have `log_hyperparams` and `finalize(Status)`; in `setup(ctx)` it creates its folder and announces it by
-/// `ctx.set_log_dir(folder)`. Only rank 0 receives rows. A class that only draws them declares `static constexpr bool
-/// draws_rows = true`: then make_trainer still adds its default logger.
-///
-///     struct Printer {
-///       using Stateless = ByChoice;
-///       void log_metrics(std::span<Scalar const> row, long step);
-///     };
-template <class T>
-concept LoggerLike = judge::takes_rows<T>();
-
-// The requirements for a callback, and the properties that rules check.
-
-namespace judge {
+// The properties of a callback that rules check.
 
 /// True if the class has at least one hook; otherwise it could never be called.
 template <class T>
@@ -308,17 +292,7 @@ consteval bool watches_several() {
   else return false;
 }
 
-}  // namespace judge
-
-/// Any struct with at least one hook whose members a checkpoint does not forget: it has `state(archive)` or is
-/// Stateless. Whether its hooks can be called, and whether the model declares the metrics that it watches, is checked
-/// where the trainer's type is known.
-template <class T>
-concept CallbackLike = std::is_class_v<T> && !std::is_final_v<T> && judge::has_any_hook<T>() && Remembers<T>;
-
-// The requirements for a model, and the properties of its metrics that rules check.
-
-namespace judge {
+// The properties of a model's metrics that rules check.
 
 template <class Metrics>
 inline constexpr bool is_metric_list = false;
@@ -365,6 +339,24 @@ FULGURITE_OF_METRICS(has_column_of_rows, (Ms.logger && Ms.name() == "epoch") || 
 // clang-format on
 
 }  // namespace judge
+
+/// A callback that receives rows of logged values: `void log_metrics(std::span<Scalar const> row, long step)`. It may
+/// also have `log_hyperparams` and `finalize(Status)`; in `setup(ctx)` it creates its folder and announces it by
+/// `ctx.set_log_dir(folder)`. Only rank 0 receives rows. A class that only draws them declares `static constexpr bool
+/// draws_rows = true`: then make_trainer still adds its default logger.
+///
+///     struct Printer {
+///       using Stateless = ByChoice;
+///       void log_metrics(std::span<Scalar const> row, long step);
+///     };
+template <class T>
+concept LoggerLike = judge::takes_rows<T>();
+
+/// Any struct with at least one hook whose members a checkpoint does not forget: it has `state(archive)` or is
+/// Stateless. Whether its hooks can be called, and whether the model declares the metrics that it watches, is checked
+/// where the trainer's type is known.
+template <class T>
+concept CallbackLike = std::is_class_v<T> && !std::is_final_v<T> && judge::has_any_hook<T>() && Remembers<T>;
 
 /// A model: any struct with `training_step` and `configure_optimizers`; usually a torch::nn::Module. It needs no base
 /// class of the library, and no registration:

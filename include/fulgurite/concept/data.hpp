@@ -104,9 +104,6 @@ template <class L>
 concept WrapsLoaders = requires { typename L::WrappedLoaders; };
 
 template <class L>
-concept says_shards_itself = requires { requires std::remove_cvref_t<L>::shards_itself; };
-
-template <class L>
 consteval bool batches_stay_valid() {
   using Loader = std::remove_cvref_t<L>;
   if constexpr (requires { Loader::batches_stay_valid; }) return Loader::batches_stay_valid;
@@ -152,7 +149,7 @@ concept ShardableLoader = loop::shards_by_member<L> || loop::shards_by_function<
 
 /// A loader that declares `static constexpr bool shards_itself = true`: each process receives or makes its own part.
 template <class L>
-concept ShardsItself = loop::says_shards_itself<L>;
+concept ShardsItself = requires { requires std::remove_cvref_t<L>::shards_itself; };
 
 namespace loop {
 

@@ -414,24 +414,12 @@ struct Implements {};
 
 /// The number of trailing arguments that an event takes: that of the longest suffix of `(First..., ctx)` that it
 /// accepts; -1 if it accepts none.
-template <class Hook, class T, class C>
+template <class Hook, class T, class First, class... Rest>
 consteval int arity() {
   if constexpr (!Hook::template named<T>) return -1;
-  else if constexpr (Hook::template accepts<T, C>) return 1;
-  else if constexpr (Hook::template accepts<T>) return 0;
-  else return -1;
-}
-template <class Hook, class T, class B, class C>
-consteval int arity() {
-  if constexpr (!Hook::template named<T>) return -1;
-  else if constexpr (Hook::template accepts<T, B, C>) return 2;
-  else return arity<Hook, T, C>();
-}
-template <class Hook, class T, class A, class B, class C>
-consteval int arity() {
-  if constexpr (!Hook::template named<T>) return -1;
-  else if constexpr (Hook::template accepts<T, A, B, C>) return 3;
-  else return arity<Hook, T, B, C>();
+  else if constexpr (Hook::template accepts<T, First, Rest...>) return 1 + static_cast<int>(sizeof...(Rest));
+  else if constexpr (sizeof...(Rest) != 0) return arity<Hook, T, Rest...>();
+  else return Hook::template accepts<T> ? 0 : -1;
 }
 
 /// The object handles this event. The name is checked first: usually the object does not have it, and then nothing else
@@ -444,20 +432,11 @@ template <class Hook, class T, class... Args>
 concept WantsOutputs = Hook::template named<T> && arity<Hook, T, Args...>() == 3;
 
 /// Calls the event in the form that `T` has. Requires `Listens`.
-template <class Hook, class T, class C>
-[[gnu::always_inline]] constexpr decltype(auto) invoke(T& object, C& ctx) {
-  if constexpr (arity<Hook, T, C>() == 1) return Hook::call(object, ctx);
+template <class Hook, class T, class First, class... Rest>
+[[gnu::always_inline]] constexpr decltype(auto) invoke(T& object, First& first, Rest&... rest) {
+  if constexpr (Hook::template accepts<T, First, Rest...>) return Hook::call(object, first, rest...);
+  else if constexpr (sizeof...(Rest) != 0) return invoke<Hook>(object, rest...);
   else return Hook::call(object);
-}
-template <class Hook, class T, class B, class C>
-[[gnu::always_inline]] constexpr decltype(auto) invoke(T& object, B& first, C& ctx) {
-  if constexpr (arity<Hook, T, B, C>() == 2) return Hook::call(object, first, ctx);
-  else return invoke<Hook>(object, ctx);
-}
-template <class Hook, class T, class A, class B, class C>
-[[gnu::always_inline]] constexpr decltype(auto) invoke(T& object, A& outputs, B& batch, C& ctx) {
-  if constexpr (arity<Hook, T, A, B, C>() == 3) return Hook::call(object, outputs, batch, ctx);
-  else return invoke<Hook>(object, batch, ctx);
 }
 
 /// `T` has this override: it takes all arguments, with or without `ctx`.

@@ -1,5 +1,5 @@
 #pragma once
-// The callbacks of a trainer in firing order, and the fold that dispatches an event to them and to the model.
+// The callbacks of a trainer in firing order, and the fold that dispatches an event to them.
 
 #include <algorithm>
 #include <array>
@@ -131,6 +131,10 @@ template <class A, class Pack>
   else return Untimed{};
 }
 
+/// For this event the model is notified before the callbacks that watch and save, which must see its effects.
+template <class Hook>
+inline constexpr bool model_before_monitors = std::is_same_v<Hook, on_train_epoch_end>;
+
 }  // namespace hook
 
 /// Groups of callbacks in firing order; within a group the user's order applies. A callback chooses its group by
@@ -149,12 +153,6 @@ struct DispatchState {
   int participants = 0;
   Flow most_severe = Flow::proceed;
 };
-
-namespace hook {
-/// For this event the model is notified before the callbacks that watch and save, which must see its effects.
-template <class Hook>
-inline constexpr bool model_before_monitors = std::is_same_v<Hook, on_train_epoch_end>;
-}  // namespace hook
 
 /// The callbacks of a trainer, in the order in which they were given.
 template <class... Cs>
@@ -201,12 +199,10 @@ struct Pack {
     }
   }
 
-  /// The callbacks that handle `Hook` with these arguments, in firing order: those with order >= `From` if `Upwards`,
-  /// otherwise those before `From`.
-  template <class Hook, Order From, bool Upwards, class... Args>
+  /// The callbacks that handle `Hook` with these arguments, in firing order.
+  template <class Hook, class... Args>
   static consteval auto subscribers() {
-    constexpr std::array<bool, size + 1> wanted{(Listens<Hook, Cs, Args...> && (order_of<Cs>() >= From) == Upwards)...,
-                                                false};
+    constexpr std::array<bool, size + 1> wanted{Listens<Hook, Cs, Args...>..., false};
     constexpr auto count = static_cast<std::size_t>(std::count(wanted.begin(), wanted.end(), true));
     std::array<std::size_t, count> list{};
     std::size_t n = 0;
@@ -215,9 +211,10 @@ struct Pack {
     return list;
   }
 
-  template <class Hook, Order From, bool Upwards, class... Args>
+  /// Dispatches the event to the callbacks.
+  template <class Hook, class... Args>
   [[gnu::always_inline]] constexpr void notify(DispatchState& dispatch, Args&... args) {
-    constexpr auto list = subscribers<Hook, From, Upwards, Args...>();
+    constexpr auto list = subscribers<Hook, Args...>();
     [&]<std::size_t... N>(std::index_sequence<N...>) __attribute__((always_inline)) {
       (notify_watched<Hook, "Callback">(dispatch, slots.template get<list[N]>(), args...), ...);
     }(std::make_index_sequence<list.size()>{});
@@ -236,26 +233,6 @@ struct Pack {
   [[gnu::always_inline]] static constexpr void notify_one(DispatchState& dispatch, T& participant, Args&... args) {
     dispatch.most_severe = more_severe(dispatch.most_severe, answer_of<Hook>(participant, args...));
     ++dispatch.participants;
-  }
-
-  /// Dispatches the event to the callbacks, then to the model. In separate statements, since the order of evaluation of
-  /// arguments differs between compilers.
-  template <class Hook, class Model, class... Args>
-  [[gnu::always_inline]] constexpr void fire(DispatchState& dispatch, Model& model, Args&... args) {
-    if constexpr (hook::model_before_monitors<Hook>) {
-      notify<Hook, Order::monitor, false>(dispatch, args...);
-      if constexpr (Listens<Hook, Model, Args...>) notify_watched<Hook, "LightningModule">(dispatch, model, args...);
-      notify<Hook, Order::monitor, true>(dispatch, args...);
-    } else {
-      notify<Hook, Order::profiler, true>(dispatch, args...);
-      if constexpr (Listens<Hook, Model, Args...>) notify_watched<Hook, "LightningModule">(dispatch, model, args...);
-    }
-  }
-
-  template <class Hook, class Model, class... Args>
-  [[gnu::always_inline]] static constexpr Flow notify_model(Model& model, Args&... args) {
-    if constexpr (Listens<Hook, Model, Args...>) return answer_of<Hook>(model, args...);
-    else return Flow::proceed;
   }
 
   /// True if a participant takes the outputs of a step, so that they must be built.

@@ -19,7 +19,38 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_context.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+
+/// The argument of an overridden `optimizer_step(optimizer, closure, ctx)`. `optimizer.step(closure)` steps as the
+/// precision requires:
+///
+///     void optimizer_step(auto& optimizer, auto&& closure, auto& ctx) {
+///       if (ctx.global_step() < 500) warm_up(optimizer.optimizer());
+///       optimizer.step(closure);
+///     }
+template <class R, class O>
+class SteppingOptimizer {
+ public:
+  SteppingOptimizer(loop::State<R>& run, O& optimizer) : run_(run), optimizer_(optimizer) {}
+
+  /// Runs the closure (once, or as often as the optimizer evaluates it) and updates the parameters.
+  template <class Closure>
+  void step(Closure&& closure) {
+    if constexpr (O::needs_closure) {
+      optimizer_.step(std::forward<Closure>(closure));
+    } else {
+      closure();
+      loop::guarded(run_, run_.facts.has_gradients, [this] { optimizer_.step(); });
+    }
+  }
+  O& optimizer() { return optimizer_; }
+
+ private:
+  loop::State<R>& run_;
+  O& optimizer_;
+};
+
+namespace loop {
 
 // A step as a strategy that replays steps receives it. The strategy can run it, find out which values of the context it
 // depends on, and run it again as an earlier step.
@@ -118,7 +149,7 @@ class StepSeam {
   template <class Result>
   static auto const* loss_to_note(Result const& result) {
     auto const* const loss = loss_of<typename R::Backend>(result);
-    return loss && is_number<R>(*loss) ? loss : nullptr;
+    return loss && R::Backend::is_number(*loss) ? loss : nullptr;
   }
   /// The average that follows the update with no code of the program between, if there is one. A skipped update has
   /// one, too.
@@ -398,41 +429,6 @@ template <class R, class Pack, class Ctx, class Batch>
     if (auto* loss = loss_of<Backend>(output)) run.carried.loss = Backend::detached(*loss, 1.0);
   return output;
 }
-
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-/// The argument of an overridden `optimizer_step(optimizer, closure, ctx)`. `optimizer.step(closure)` steps as the
-/// precision requires:
-///
-///     void optimizer_step(auto& optimizer, auto&& closure, auto& ctx) {
-///       if (ctx.global_step() < 500) warm_up(optimizer.optimizer());
-///       optimizer.step(closure);
-///     }
-template <class R, class O>
-class SteppingOptimizer {
- public:
-  SteppingOptimizer(loop::State<R>& run, O& optimizer) : run_(run), optimizer_(optimizer) {}
-
-  /// Runs the closure (once, or as often as the optimizer evaluates it) and updates the parameters.
-  template <class Closure>
-  void step(Closure&& closure) {
-    if constexpr (O::needs_closure) {
-      optimizer_.step(std::forward<Closure>(closure));
-    } else {
-      closure();
-      loop::guarded(run_, run_.facts.has_gradients, [this] { optimizer_.step(); });
-    }
-  }
-  O& optimizer() { return optimizer_; }
-
- private:
-  loop::State<R>& run_;
-  O& optimizer_;
-};
-
-namespace loop {
 
 /// Between the gradients and the update: unscaling, the hook, the check for non-finite gradients, clipping. `as_made`:
 /// the gradients are unchanged since backward.

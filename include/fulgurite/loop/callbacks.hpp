@@ -33,6 +33,20 @@ namespace fulgurite {
 /// How a run ended, for loggers.
 enum class Status : std::uint8_t { success, failed };
 
+/// The result of `ctx.profile("name")`. The action lasts as long as this object. Empty if there is no profiler.
+class OwnAction {
+ public:
+  struct Held : Pinned {
+    Held() = default;
+    virtual ~Held() = default;
+  };
+  OwnAction() = default;
+  explicit OwnAction(std::unique_ptr<Held> held) : held_(std::move(held)) {}
+
+ private:
+  std::unique_ptr<Held> held_{};
+};
+
 namespace loop {
 
 // The facts and functions that a run needs of a callback.
@@ -225,9 +239,6 @@ std::vector<std::string> names_of_callbacks(Callbacks callbacks);
 std::set<std::string> each_remembering(Callbacks callbacks,
                                        FunctionRef<void(AnyCallback const&, std::string const& name)> f);
 
-/// Throws [fulgurite.callback.state_key] if two callbacks have the same key, at least one of them by `state_key()`.
-void refuse_equal_keys(Callbacks callbacks);
-
 // Optional functions of callbacks: each function here calls them for all callbacks that have them.
 
 /// Throws if the program should end. Called between the batches of a pass without hooks, and when a run has ended well.
@@ -235,52 +246,8 @@ void end_if_asked(Callbacks callbacks);
 void finalize_loggers(Callbacks callbacks, Status status);
 /// Notifies loggers how many of their last rows will be written again by a fit that resumes from the file written next.
 void expect_rows(Callbacks callbacks, long rows);
-/// Throws [fulgurite.options.two_timers] if a Timer has a limit while max_time is set, since both would end the run.
-void refuse_two_timers(Callbacks callbacks);
-/// Throws [fulgurite.options.barebones] if a callback reports, except the last `added` ones, which do nothing then.
-void refuse_output(Callbacks callbacks, std::size_t added);
-/// Returns "; idle: A, B" for the callbacks that do nothing in a fast_dev_run; empty if there is none.
-std::string idle_in_dev_run(Callbacks callbacks);
-
-// The checkpoint files of callbacks, for a run that resumes from one of them.
-
-/// Where to search for files. The loggers list the folders of their runs by `earlier_runs(options)`.
-CheckpointSearch checkpoint_search(Callbacks callbacks, TrainerOptions const& options, std::string_view model);
-/// The files, newest first, each file once even if it has several names. If the file system's clock gives two files the
-/// same time, the file of more steps counts as newer. Names do not decide, since "epoch=9" would come after "epoch=10".
-std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::path> const& files,
-                                                FunctionRef<std::int64_t(std::filesystem::path const&)> steps_of);
-/// The number in the name of a file that was written on a scheduler's signal: 12 in hpc_ckpt_12.safetensors; else -1.
-long number_of(std::filesystem::path const& file);
-/// The files that "last" may mean. `of_those_that_resume`: only of callbacks from whose files a fit resumes by default.
-std::vector<std::filesystem::path> last_checkpoints(Callbacks callbacks, CheckpointSearch const& search,
-                                                    bool of_those_that_resume);
-/// The files that "hpc" means, the highest number first, whatever their times. `of_requeued`: only of callbacks whose
-/// `resumes_hpc()` is true, because a scheduler has started this process.
-std::vector<std::filesystem::path> hpc_checkpoints(Callbacks callbacks, CheckpointSearch const& search,
-                                                   bool of_requeued);
-/// The best file of the first callback that has one. Throws [fulgurite.resume.no_best] if there is none.
-std::filesystem::path best_checkpoint(Callbacks callbacks);
-
-}  // namespace loop
 
 // Actions that a program names for profilers.
-
-/// The result of `ctx.profile("name")`. The action lasts as long as this object. Empty if there is no profiler.
-class OwnAction {
- public:
-  struct Held : Pinned {
-    Held() = default;
-    virtual ~Held() = default;
-  };
-  OwnAction() = default;
-  explicit OwnAction(std::unique_ptr<Held> held) : held_(std::move(held)) {}
-
- private:
-  std::unique_ptr<Held> held_{};
-};
-
-namespace loop {
 
 /// Part of a run's state: gives contexts, which do not know the callbacks' types, access to the profilers among them.
 class OwnActions {

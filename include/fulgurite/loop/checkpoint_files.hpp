@@ -58,38 +58,6 @@ struct CkptPathOption {
 
 }  // namespace refusal
 
-namespace loop {
-
-/// True for the result of snapshot(trainer).
-template <class T>
-inline constexpr bool is_snapshot = is_of<Snapshot, T>;
-
-/// Stands for a CkptPath if none is given, so that a program that never resumes contains no code for it.
-struct Anew {};
-template <class From>
-concept StartingPoint =
-    std::same_as<From, Anew> || is_snapshot<From> || std::convertible_to<From, std::optional<CkptPath>>;
-
-template <class... Args>
-inline constexpr bool names_file =
-    ((is_snapshot<std::remove_cvref_t<Args>> || std::is_same_v<std::remove_cvref_t<Args>, CkptPath> ||
-      std::is_same_v<std::remove_cvref_t<Args>, std::optional<CkptPath>>) ||
-     ...);
-
-/// True if a fit without a CkptPath looks for a file of this callback to resume from.
-template <class C>
-inline constexpr bool resumes_fit = requires { requires C::resumes_fit; };
-FULGURITE_OF_ARGUMENTS(any_resumes_fit, Pack, resumes_fit<Ts> || ...);
-
-/// The starting point of a call as one type.
-template <class From>
-std::optional<CkptPath> path_of(From const& from) {
-  if constexpr (std::same_as<From, Anew> || is_snapshot<From>) return std::nullopt;
-  else return from;
-}
-
-}  // namespace loop
-
 /// One finished value of an evaluation, or of a row for the loggers, under its reported name.
 struct MetricValue {
   std::string name;
@@ -129,19 +97,6 @@ struct CheckpointSearch {
   /// The folders of all runs that the trainer's loggers know; nullopt if it has no logger.
   std::optional<std::vector<std::filesystem::path>> runs = std::nullopt;
 };
-
-namespace loop {
-
-/// True if a callback lists files by the function of that name, with or without the search argument.
-template <class C>
-concept NamesLast = hook::last_checkpoints::accepts<C, CheckpointSearch const> || hook::last_checkpoints::accepts<C>;
-template <class C>
-concept NamesHpc = hook::hpc_checkpoints::accepts<C, CheckpointSearch const> || hook::hpc_checkpoints::accepts<C>;
-/// True if a callback has `best_model_path()`, which returns the best file that it has written.
-template <class C>
-concept NamesBest = requires(C& callback) { std::filesystem::path(callback.best_model_path()); };
-
-}  // namespace loop
 
 /// Keeps track of which callbacks need which file: a file is removed only when its last holder gives it up.
 class HeldFiles {
@@ -249,9 +204,44 @@ class CheckpointFiles {
   Means means_;
 };
 
-}  // namespace fulgurite
+namespace loop {
 
-namespace fulgurite::loop {
+/// True for the result of snapshot(trainer).
+template <class T>
+inline constexpr bool is_snapshot = is_of<Snapshot, T>;
+
+/// Stands for a CkptPath if none is given, so that a program that never resumes contains no code for it.
+struct Anew {};
+template <class From>
+concept StartingPoint =
+    std::same_as<From, Anew> || is_snapshot<From> || std::convertible_to<From, std::optional<CkptPath>>;
+
+template <class... Args>
+inline constexpr bool names_file =
+    ((is_snapshot<std::remove_cvref_t<Args>> || std::is_same_v<std::remove_cvref_t<Args>, CkptPath> ||
+      std::is_same_v<std::remove_cvref_t<Args>, std::optional<CkptPath>>) ||
+     ...);
+
+/// True if a fit without a CkptPath looks for a file of this callback to resume from.
+template <class C>
+inline constexpr bool resumes_fit = requires { requires C::resumes_fit; };
+FULGURITE_OF_ARGUMENTS(any_resumes_fit, Pack, resumes_fit<Ts> || ...);
+
+/// The starting point of a call as one type.
+template <class From>
+std::optional<CkptPath> path_of(From const& from) {
+  if constexpr (std::same_as<From, Anew> || is_snapshot<From>) return std::nullopt;
+  else return from;
+}
+
+/// True if a callback lists files by the function of that name, with or without the search argument.
+template <class C>
+concept NamesLast = hook::last_checkpoints::accepts<C, CheckpointSearch const> || hook::last_checkpoints::accepts<C>;
+template <class C>
+concept NamesHpc = hook::hpc_checkpoints::accepts<C, CheckpointSearch const> || hook::hpc_checkpoints::accepts<C>;
+/// True if a callback has `best_model_path()`, which returns the best file that it has written.
+template <class C>
+concept NamesBest = requires(C& callback) { std::filesystem::path(callback.best_model_path()); };
 
 /// Part of a run's state: which listeners were notified of an event that failed half-way, since a resumed fit notifies
 /// only the others. Empty unless a hook has thrown.
@@ -411,7 +401,8 @@ struct Made {
   std::filesystem::path log_dir_before{}, metrics_file_before{};  ///< both values before the call's setup
 };
 
-}  // namespace fulgurite::loop
+}  // namespace loop
+}  // namespace fulgurite
 
 #if !defined(FULGURITE_COMPILED)
 #include <fulgurite/loop/checkpoint_files.ipp>

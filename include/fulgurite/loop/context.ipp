@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/text.hpp>
@@ -28,6 +27,87 @@ FULGURITE_BULK_BODY bool share_found(RunCore& run, Figures& mine, bool news) {
   share(run, figures);
   if (all.count != 0) mine = all;
   return all.count != 0;
+}
+
+/// True if the metric writes rows under this name: its own, that of one of its numbers, each also with a suffix.
+FULGURITE_BODY bool is_reported_as(DeclaredMetric const& metric, std::string_view name,
+                                   std::vector<std::string> const& loaders) {
+  if (!name.starts_with(metric.name)) return false;
+  auto const rest = name.substr(metric.name.size());
+  if (rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_")) return true;
+  return (metric.several && rest.starts_with('.')) ||
+         (loaders.size() > 1 && std::ranges::find(loaders, rest.substr(1)) != loaders.end() && rest.starts_with('/'));
+}
+
+FULGURITE_BODY void check_dynamic_name(RunCore const& run, std::string_view name) {
+  bool const declared = std::ranges::any_of(
+      run.program->metrics, [&](auto const& metric) { return is_reported_as(metric, name, run.loader_names); });
+  if (declared || name.empty() || name == "epoch" || name == "step")
+    throw Error(
+        "fulgurite.metric.dynamic_name",
+        "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
+            (declared ? "a declared metric's rows have, or could have: take another one, or log the metric by ctx.log"
+                      : "is none, or a column of every row: give the number a name of its own"));
+}
+
+FULGURITE_BULK_BODY void publish_epoch(RunCore& run) {
+  auto const cells = run.program->cells(run, std::nullopt);
+  for (std::size_t i = 0; i != cells.size(); ++i) {
+    if (cells[i].epoch.count != 0) run.values.results[i] = cells[i].epoch;
+    run.values.logged[i] += cells[i].epoch.count;
+  }
+}
+
+FULGURITE_BULK_BODY void publish_evaluation(RunCore& run) {
+  auto& values = run.values;
+  for (std::size_t i = 0; i != values.results.size(); ++i) {
+    auto const merged = over_loaders(run, i);
+    if (merged.count != 0) values.results[i] = merged;
+    values.logged[i] += merged.count;
+  }
+  for (std::size_t l = 0; l != values.loader_results.size(); ++l) {
+    auto const cells = run.program->cells(run, l);
+    for (std::size_t i = 0; i != cells.size(); ++i) values.loader_results[l][i] = cells[i].epoch;
+  }
+}
+
+FULGURITE_BULK_BODY void share(RunCore& run, std::span<Figures* const> figures) {
+  if (figures.empty()) return;
+  bool const of_last = run.program->splits_model;
+  std::vector<double> values;
+  std::vector<Reduce> how;
+  auto const add = [&](double value, Reduce by) {
+    values.push_back(value);
+    how.push_back(by);
+  };
+  for (auto const* const one : figures) {
+    bool const any = one->count != 0;
+    add(one->sum, Reduce::sum);
+    add(one->weighted, Reduce::sum);
+    add(one->weight, Reduce::sum);
+    add(one->least, of_last ? Reduce::sum : Reduce::min);
+    add(one->greatest, of_last ? Reduce::sum : Reduce::max);
+    add(static_cast<double>(one->count), Reduce::sum);
+    add(any ? one->last : 0, Reduce::sum);
+    add(any ? 1 : 0, Reduce::sum);
+    if (of_last) add(any ? 1 : 0, Reduce::max);
+  }
+  if (!run.program->reduce(run, values, how)) return;
+  double const* at = values.data();
+  for (auto* const one : figures) {
+    if (of_last && at[7] == 0 && at[8] != 0)
+      throw Error("fulgurite.pipeline.metric",
+                  "a metric was logged by another rank and not by the last one, whose values are everybody's: log it "
+                  "in a step behind through_stages, or in a hook on all ranks");
+    *one = {.last = at[7] == 0 ? 0 : at[6] / at[7],
+            .sum = at[0],
+            .weighted = at[1],
+            .weight = at[2],
+            .least = at[3],
+            .greatest = at[4],
+            .count = static_cast<long>(at[5])};
+    at += of_last ? 9 : 8;
+  }
 }
 
 }  // namespace fulgurite::loop
@@ -270,88 +350,3 @@ FULGURITE_BULK_BODY Cell const& Context::cell(loop::BoardNumber board, std::size
 }
 
 }  // namespace fulgurite
-
-namespace fulgurite::loop {
-
-/// True if the metric writes rows under this name: its own, that of one of its numbers, each also with a suffix.
-FULGURITE_BODY bool is_reported_as(DeclaredMetric const& metric, std::string_view name,
-                                   std::vector<std::string> const& loaders) {
-  if (!name.starts_with(metric.name)) return false;
-  auto const rest = name.substr(metric.name.size());
-  if (rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_")) return true;
-  return (metric.several && rest.starts_with('.')) ||
-         (loaders.size() > 1 && std::ranges::find(loaders, rest.substr(1)) != loaders.end() && rest.starts_with('/'));
-}
-
-FULGURITE_BODY void check_dynamic_name(RunCore const& run, std::string_view name) {
-  bool const declared = std::ranges::any_of(
-      run.program->metrics, [&](auto const& metric) { return is_reported_as(metric, name, run.loader_names); });
-  if (declared || name.empty() || name == "epoch" || name == "step")
-    throw Error(
-        "fulgurite.metric.dynamic_name",
-        "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
-            (declared ? "a declared metric's rows have, or could have: take another one, or log the metric by ctx.log"
-                      : "is none, or a column of every row: give the number a name of its own"));
-}
-
-FULGURITE_BULK_BODY void publish_epoch(RunCore& run) {
-  auto const cells = run.program->cells(run, std::nullopt);
-  for (std::size_t i = 0; i != cells.size(); ++i) {
-    if (cells[i].epoch.count != 0) run.values.results[i] = cells[i].epoch;
-    run.values.logged[i] += cells[i].epoch.count;
-  }
-}
-
-FULGURITE_BULK_BODY void publish_evaluation(RunCore& run) {
-  auto& values = run.values;
-  for (std::size_t i = 0; i != values.results.size(); ++i) {
-    auto const merged = over_loaders(run, i);
-    if (merged.count != 0) values.results[i] = merged;
-    values.logged[i] += merged.count;
-  }
-  for (std::size_t l = 0; l != values.loader_results.size(); ++l) {
-    auto const cells = run.program->cells(run, l);
-    for (std::size_t i = 0; i != cells.size(); ++i) values.loader_results[l][i] = cells[i].epoch;
-  }
-}
-
-FULGURITE_BULK_BODY void share(RunCore& run, std::span<Figures* const> figures) {
-  if (figures.empty()) return;
-  bool const of_last = run.program->splits_model;
-  std::vector<double> values;
-  std::vector<Reduce> how;
-  auto const add = [&](double value, Reduce by) {
-    values.push_back(value);
-    how.push_back(by);
-  };
-  for (auto const* const one : figures) {
-    bool const any = one->count != 0;
-    add(one->sum, Reduce::sum);
-    add(one->weighted, Reduce::sum);
-    add(one->weight, Reduce::sum);
-    add(one->least, of_last ? Reduce::sum : Reduce::min);
-    add(one->greatest, of_last ? Reduce::sum : Reduce::max);
-    add(static_cast<double>(one->count), Reduce::sum);
-    add(any ? one->last : 0, Reduce::sum);
-    add(any ? 1 : 0, Reduce::sum);
-    if (of_last) add(any ? 1 : 0, Reduce::max);
-  }
-  if (!run.program->reduce(run, values, how)) return;
-  double const* at = values.data();
-  for (auto* const one : figures) {
-    if (of_last && at[7] == 0 && at[8] != 0)
-      throw Error("fulgurite.pipeline.metric",
-                  "a metric was logged by another rank and not by the last one, whose values are everybody's: log it "
-                  "in a step behind through_stages, or in a hook on all ranks");
-    *one = {.last = at[7] == 0 ? 0 : at[6] / at[7],
-            .sum = at[0],
-            .weighted = at[1],
-            .weight = at[2],
-            .least = at[3],
-            .greatest = at[4],
-            .count = static_cast<long>(at[5])};
-    at += of_last ? 9 : 8;
-  }
-}
-
-}  // namespace fulgurite::loop

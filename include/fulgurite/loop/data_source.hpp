@@ -327,6 +327,24 @@ auto evaluation_loaders(State<R>& run, Source& source) {
   return loaders;
 }
 
+template <class Source>
+struct LoaderTypes {
+  static auto training() {
+    if constexpr (Source::trains) return std::type_identity<std::tuple<decltype(std::declval<Source&>().train())>>{};
+    else return std::type_identity<std::tuple<>>{};
+  }
+  static auto validation() {
+    if constexpr (Source::template evaluates<hook::val_dataloader>)
+      return std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>{};
+    else return std::type_identity<std::tuple<>>{};
+  }
+};
+/// The loaders of a fit, as tuples of references: the training loader, if there is one, and those of validation.
+template <class Source>
+using TrainingTypes = typename decltype(LoaderTypes<Source>::training())::type;
+template <class Source>
+using ValidationTypes = typename decltype(LoaderTypes<Source>::validation())::type;
+
 /// True for batches of type std::optional, of which a loader may leave some out.
 template <class Raw>
 inline constexpr bool may_be_none = is_optional<std::remove_cvref_t<Raw>>;
@@ -371,10 +389,6 @@ template <class R, class Source, class Ctx, class Raw, class Use, class Moves = 
 /// batch of such a loader as soon as its step is over, so that it saves what was trained on.
 template <class L>
 concept KeepsPlace = LoaderLike<L> && Stateful<L, ArchiveProbe> && !Jumps<L>;
-
-/// True for a loader that a resumed run reads from its beginning.
-template <class L>
-concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
 
 /// Begins a pass over a loader whose first `consumed` batches were trained on before. A loader that neither has
 /// resume_at nor saves its position is read from its beginning; a warning is given if that may take long. An iterator
@@ -536,12 +550,13 @@ class BatchPass {
  public:
   using Iterator = decltype(std::begin(std::declval<Loader&>()));
 
-  /// A pass that begins or continues at batch `first`, from the result of `begin_at`.
+  /// A pass that begins or continues at batch `first`, from the result of `begin_at`, which leaves the iterator of a
+  /// sized loader that is read from its beginning at the batch before.
   BatchPass(Iterator at, Loader& loader, std::optional<long> limit, long first)
       : it_(std::move(at)),
         stop_(std::end(loader)),
         limit_(limit),
-        place_{.batch = first, .used = first != 0 && SizedLoader<Loader> && ReadAnew<Loader>} {}
+        place_{.batch = first, .used = first != 0 && SizedLoader<Loader> && !Jumps<Loader> && !KeepsPlace<Loader>} {}
 
   /// The next batch, or without `One` all remaining ones. `f` is taken by value, and in the second case iterators are
   /// local: so the loop's variables can stay in registers.
@@ -593,6 +608,17 @@ void each_loader(Loaders& loaders, F&& f) {
   each_of(loaders, [&, i = std::size_t{0}](auto& loader) mutable { f(loader, i++); });
 }
 
+template <class L>
+LoaderFacts facts_of(L& loader, std::optional<long> batches) {
+  LoaderFacts facts{.batches = batches};
+  if constexpr (requires { loader.layout().samples; }) {
+    if (loader.layout().samples >= 0) facts.samples = loader.layout().samples;
+  } else if constexpr (requires { static_cast<long>(loader.samples()); }) {
+    facts.samples = static_cast<long>(loader.samples());
+  }
+  return facts;
+}
+
 }  // namespace loop
 
 /// The batch size of a loader, or of the data module that has the loaders, if it can be set.
@@ -638,18 +664,4 @@ class BatchSizes {
   void (*set_)(void*, long) = [](void*, long) {};
 };
 
-namespace loop {
-
-template <class L>
-LoaderFacts facts_of(L& loader, std::optional<long> batches) {
-  LoaderFacts facts{.batches = batches};
-  if constexpr (requires { loader.layout().samples; }) {
-    if (loader.layout().samples >= 0) facts.samples = loader.layout().samples;
-  } else if constexpr (requires { static_cast<long>(loader.samples()); }) {
-    facts.samples = static_cast<long>(loader.samples());
-  }
-  return facts;
-}
-
-}  // namespace loop
 }  // namespace fulgurite

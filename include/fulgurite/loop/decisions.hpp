@@ -80,19 +80,12 @@ std::string of_first_rank(State<R>& run, std::string mine) {
   return mine;
 }
 
-/// Waits until all ranks are here.
-template <class R>
-void meet(State<R>& run, [[maybe_unused]] std::string_view what) {
-  if constexpr (shares<R>)
-    if (!run.shared.alone) run.parts.strategy.barrier(what);
-}
-
 /// Runs work() on one process of each machine, while the others wait: for writes to a disk that they share.
 template <class R, class Work>
-void once_a_machine(State<R>& run, std::string_view what, Work&& work) {
+void once_a_machine([[maybe_unused]] State<R>& run, [[maybe_unused]] std::string_view what, Work&& work) {
   if constexpr (shares<R>) {
     if (run.parts.strategy.local_rank() == 0) work();
-    meet(run, what);
+    if (!run.shared.alone) run.parts.strategy.barrier(what);
   } else {
     work();
   }
@@ -266,10 +259,8 @@ struct EpochPlan {
   std::optional<long> most() const { return batches ? batches : limit; }
 };
 
-/// Computes the plan from the number of batches before the limit (`size`) and after it (`taken`). Throws
-/// [fulgurite.options.val_check_interval] for an interval that the epoch never reaches.
-EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken, bool has_validation);
-/// The plan of training when its loader has been prepared. Throws [fulgurite.data.empty] if that has no batch.
+/// The plan of training when its loader has been prepared. Throws [fulgurite.data.empty] if that has no batch, and
+/// [fulgurite.options.val_check_interval] for an interval that an epoch never reaches.
 EpochPlan plan_training(RunCore& run, EpochBatches const& batches);
 
 /// Warns if an accumulation window is longer than an epoch, since each window ends with its epoch.
@@ -344,16 +335,14 @@ class BatchTimes {
 
  private:
   static constexpr std::size_t most = 8;
-  std::array<Duration, most> times_{};
-  std::size_t first_ = 0, count_ = 0;
+  std::array<Duration, most> times_{};  ///< the oldest first
+  std::size_t count_ = 0;
 };
 
 /// The reason for which a fit has ended, as text; empty if nothing has.
 std::string end_reason(RunCore const& run);
-/// Sets it at the end of a fit. `early`: the program has closed the open fit before its end.
-void set_end_reason(RunCore& run, bool early);
-/// The same where the open fit is closed inside of an epoch, unless a stop was requested.
-void close_inside_epoch(RunCore& run);
+/// The reason if the program has closed the open fit before its end.
+inline constexpr char const* closed_early = "close() of the open fit";
 
 // Epochs that a limit or a stop ended before their data, in a run that resumes with other limits.
 

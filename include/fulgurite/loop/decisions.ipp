@@ -1,9 +1,6 @@
 #pragma once
 // The bodies of loop/decisions.hpp.
 
-#include <algorithm>
-
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/decisions.hpp>
 
 namespace fulgurite::loop {
@@ -36,6 +33,7 @@ FULGURITE_BULK_BODY std::optional<long> limited(std::optional<long> size, Limit 
   return part;
 }
 
+/// Computes the plan from the number of batches before the limit (`size`) and after it (`taken`).
 FULGURITE_BULK_BODY EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken,
                                          bool has_validation) {
   EpochPlan plan;
@@ -110,16 +108,6 @@ FULGURITE_BULK_BODY std::string end_reason(RunCore const& run) {
   return stop.by_time ? "max_time" : "a stop that the model or a callback requested";
 }
 
-inline constexpr char const* closed_early = "close() of the open fit";
-
-FULGURITE_BODY void set_end_reason(RunCore& run, bool early) {
-  run.made.outcome.ended_by = early ? closed_early : end_reason(run);
-}
-
-FULGURITE_BODY void close_inside_epoch(RunCore& run) {
-  if (!run.due.stop.asked) run.due.stop.why = closed_early;
-}
-
 FULGURITE_BULK_BODY bool reopen_epoch(RunCore& run, SafePoint& point) {
   auto& progress = run.progress;
   bool const ends = point.at == At::epoch_end && !point.last;
@@ -144,24 +132,22 @@ FULGURITE_BULK_BODY void warn_of_long_window(RunCore& run, EpochPlan const& plan
 }
 
 FULGURITE_BODY void BatchTimes::add(Duration batch) {
-  times_[(first_ + count_) % most] = batch;
-  if (count_ == most) first_ = (first_ + 1) % most;
-  else ++count_;
+  if (count_ == most) forget_one();
+  times_[count_++] = batch;
 }
 
 FULGURITE_BODY BatchTimes::Duration BatchTimes::expected() const {
   Duration longest{}, second{};
   for (std::size_t i = 0; i != count_; ++i) {
-    auto const took = times_[(first_ + i) % most];
-    second = std::max(second, std::min(took, longest));
-    longest = std::max(longest, took);
+    second = std::max(second, std::min(times_[i], longest));
+    longest = std::max(longest, times_[i]);
   }
   return count_ == 1 ? longest : second;
 }
 
 FULGURITE_BODY void BatchTimes::forget_one() {
   if (count_ == 0) return;
-  first_ = (first_ + 1) % most;
+  std::shift_left(times_.begin(), times_.end(), 1);
   --count_;
 }
 

@@ -215,7 +215,10 @@ inline constexpr bool is_of_a_batch = Hook::takes != Takes::nothing || std::is_s
 /// Separate statements, since the order of evaluation of function arguments differs between compilers.
 template <class Hook, class R, class Pack, class... Args>
 [[gnu::always_inline]] inline void dispatch(DispatchState& state, State<R>& run, Pack& pack, Args&... args) {
-  pack.template fire<Hook>(state, *run.parts.model, args...);
+  static_assert(!hook::model_before_monitors<Hook>, "Listeners alone knows this order");
+  pack.template notify<Hook>(state, args...);
+  if constexpr (Listens<Hook, typename R::Model, Args...>)
+    pack.template notify_watched<Hook, "LightningModule">(state, *run.parts.model, args...);
   if constexpr (strategy_listens<Hook> && Listens<Hook, typename R::Strategy, Args...>)
     pack.template notify_watched<Hook, "Strategy">(state, run.parts.strategy, args...);
 }
@@ -245,17 +248,17 @@ template <class Hook, class R, class Pack, class... Args>
   }
 }
 
-/// Calls a hook of the data module, if it has that hook.
-template <class Hook, class Module, class... Args>
-void notify_module(Module& module, Args&... args) {
-  if constexpr (Listens<Hook, Module, Args...>) invoke<Hook>(module, args...);
+/// Calls a hook of one object alone, such as the data module, if it has that hook.
+template <class Hook, class T, class... Args>
+void notify_one([[maybe_unused]] T& object, Args&... args) {
+  if constexpr (Listens<Hook, T, Args...>) invoke<Hook>(object, args...);
 }
 
 /// Dispatches one event to the data module (unless the model is its own), callbacks and the model.
 template <class Hook, class R, class Pack, class Source, class Ctx>
 void notify_with_module(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
-    notify_module<Hook>(source.module(), ctx);
+    notify_one<Hook>(source.module(), ctx);
   notify<Hook>(run, pack, ctx);
 }
 
@@ -401,11 +404,8 @@ auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.
 
 // When schedules move in automatic optimization: after steps and epochs, or when the value of their metric is known.
 
-/// The scheduler's schedule follows a metric: it moves by the metric's values instead of counts.
-template <class S>
-concept Observing = requires { requires S::observes; };
-
-FULGURITE_OF_ARGUMENTS(any_observing, std::tuple, Observing<Ts> || ...);
+/// True if a scheduler's schedule follows a metric: it moves by the metric's values instead of counts.
+FULGURITE_OF_ARGUMENTS(any_observing, std::tuple, Ts::observes || ...);
 template <class R>
 inline constexpr bool observes_any = any_observing<decltype(Optimizers<R>::schedulers)>;
 
@@ -414,7 +414,7 @@ template <class R, class Ctx>
 void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
   long const after = interval == Interval::step ? run.progress.global_step : run.progress.epoch + 1;
   run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
-    if constexpr (!Observing<S>) {
+    if constexpr (!S::observes) {
       if (scheduler.interval() != interval || !scheduler.due(after - 1, after)) return;
       if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
         call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
@@ -429,7 +429,7 @@ void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
 template <class R, class Ctx>
 void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before, long after) {
   run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
-    if constexpr (Observing<S>) {
+    if constexpr (S::observes) {
       if (scheduler.interval() != interval || !scheduler.due(before, after)) return;
       auto const seen = ctx.watched_value(scheduler.metric());
       if (!seen.value) {

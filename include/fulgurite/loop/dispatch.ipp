@@ -1,9 +1,6 @@
 #pragma once
 // The bodies of loop/dispatch.hpp.
 
-#include <string>
-
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/dispatch.hpp>
 

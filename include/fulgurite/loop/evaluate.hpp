@@ -279,7 +279,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   restart_boards(run);
   std::vector<std::vector<MetricValue>> results(n);
   auto const names = loader_names(loaders);
-  if (run.loader_names != names) run.values.set_loaders(n);
+  if (run.loader_names != names) run.values.loader_results.assign(n, AllFigures(run.values.results.size()));
   run.loader_names = names;
   // The suffix that distinguishes the values of several loaders.
   auto const suffix = [&](std::size_t loader) { return n > 1 ? "/" + names[loader] : std::string(); };
@@ -353,17 +353,14 @@ template <class R, class Source>
 void keep_before_validation(State<R>& run, Source& source) {
   run.before_validation.reset();  // otherwise its parts would be saved in place of the current ones
   BeforeValidation before(run);
-  if constexpr (keeps_in_memory<typename R::Backend>) {
-    before.parts.save([&](auto& archive) {
-      if constexpr (Stateful<typename R::Model, StateSaver> && !splits_model<R>)
-        archive.child("model", *run.parts.model);
-      fold_data_module<R>(source, archive);
-      fold_validation_loaders(run, source, archive);
-      fold_results(run, archive);
-      fold_random(run, archive);
-    });
-    before.keep_callbacks(run.callbacks);
-  }
+  before.parts.save([&](auto& archive) {
+    if constexpr (Stateful<typename R::Model, StateSaver> && !splits_model<R>) archive.child("model", *run.parts.model);
+    fold_data_module<R>(source, archive);
+    fold_validation_loaders(run, source, archive);
+    fold_results(run, archive);
+    fold_random(run, archive);
+  });
+  before.keep_callbacks(run.callbacks);
   run.before_validation.emplace(std::move(before));
 }
 
@@ -379,9 +376,7 @@ template <class R, class Pack, class Source>
     end_validation(run, pack);
   } else {
     keep_before_validation(run, source);
-    if (!run.facts.accumulating &&
-        Listens<hook::on_validation_model_zero_grad, typename R::Model, RunContext<R, phase::ValidateEnd>>)
-      Pack::template notify_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
+    if (!run.facts.accumulating) notify_one<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
     int const every = run.asked.options.reload_dataloaders_every_n_epochs;
     if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
       if constexpr (requires { source.reload_validation(); }) source.reload_validation();

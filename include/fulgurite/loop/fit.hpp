@@ -26,7 +26,16 @@
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/whole_run.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+
+/// What an open fit says after `advance`.
+enum class FitStatus : std::uint8_t {
+  more,     ///< more batches follow
+  waiting,  ///< the next batch has not arrived
+  finished  ///< training has ended: call `close`
+};
+
+namespace loop {
 
 /// The constructor opens the fit: it runs setup, makes optimizers, runs the sanity check and all hooks up to
 /// on_train_start. `advance` runs one batch and everything that follows from it. `advance_to_end` runs all remaining
@@ -87,7 +96,7 @@ class OpenFit : Pinned {
     safely([&] {
       bool const early = trains_ && !done(run_);
       if (epoch_) leave_epoch(early);
-      set_end_reason(run_, early);
+      run_.made.outcome.ended_by = early ? closed_early : end_reason(run_);
       if (trains_) end_training();
       finish_files(run_);
       anomaly_.reset();
@@ -166,8 +175,7 @@ class OpenFit : Pinned {
     run_.loading.count_training = Counts::template to<&OpenFit::count_training>(*this);
     run_.switches.made_with = switched_by_hooks(run_);
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
-    if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
-      R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
+    Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
     if constexpr (hook::of_strategy::share_state::named<typename R::Strategy>)
       parts.strategy.share_state(parts.optimizers->optimizers);
     arrange_gradients(run_, pack_);
@@ -193,10 +201,7 @@ class OpenFit : Pinned {
   /// The result of configure_optimizers. The backend may add to the errors of an optimizer.
   decltype(auto) made_optimizers(RunContext<R, phase::Fit>& ctx) {
     auto& model = *run_.parts.model;
-    auto const make = [&]() -> decltype(auto) { return configure_optimizers<R>(model, ctx); };
-    if constexpr (requires { R::Backend::made_optimizers(model, make); })
-      return R::Backend::made_optimizers(model, make);
-    else return make();
+    return Backend::made_optimizers(model, [&]() -> decltype(auto) { return configure_optimizers<R>(model, ctx); });
   }
 
   using Counts = decltype(Loading::count_training);
@@ -249,12 +254,11 @@ class OpenFit : Pinned {
 
   /// Keeps the saved state of the data, for a file that is requested after the fit, when the data are out of reach.
   void keep_data() {
-    if constexpr (keeps_in_memory<typename R::Backend>)
-      if constexpr (data_has_state<R, Source>)
-        run_.left.emplace().save([this](auto& archive) {
-          fold_data_module<R>(source_, archive);
-          fold_loaders(run_, source_, archive);
-        });
+    if constexpr (data_has_state<R, Source>)
+      run_.left.emplace().save([this](auto& archive) {
+        fold_data_module<R>(source_, archive);
+        fold_loaders(run_, source_, archive);
+      });
   }
 
   /// Runs the sanity check; then, if there is anything to train, plans the epochs and dispatches on_train_start.
@@ -403,7 +407,7 @@ class OpenFit : Pinned {
   /// Ends the epoch early, as a requested stop does that holds for this fit only: a run that resumes from its files
   /// continues. A stop that waits for the minima keeps its reason, since it ends the resumed run.
   void leave_epoch(bool closed) {
-    if (closed) close_inside_epoch(run_);
+    if (closed && !run_.due.stop.asked) run_.due.stop.why = closed_early;
     receive_stop(run_, true);
     epoch_->leave(run_);
     bool const left_early = epoch_->left_early();
@@ -518,20 +522,7 @@ void fit(State<R>& run, Pack& pack, Source& source, From const& from = {}) {
   open.close();
 }
 
-}  // namespace fulgurite::loop
-
 // A fit that is a guest in the program's own loop: of a robot, a game, a simulation.
-
-namespace fulgurite {
-
-/// What an open fit says after `advance`.
-enum class FitStatus : std::uint8_t {
-  more,     ///< more batches follow
-  waiting,  ///< the next batch has not arrived
-  finished  ///< training has ended: call `close`
-};
-
-namespace loop {
 
 /// True for an argument of `open` that is no variable, but data that the fit would refer to after they are gone.
 template <class Given>
@@ -566,7 +557,9 @@ class [[nodiscard]] OpenedFit : Pinned {
   OpenedFit(loop::State<R>& run, Pack& pack, Source source, From from)
       : run_(run), source_(std::move(source)), fit_(std::in_place, run, pack, source_, std::move(from)) {}
   ~OpenedFit() {
-    if (fit_) fit_->abandon(loop::left_open());
+    if (fit_)
+      fit_->abandon(Error("fulgurite.trainer.left_open",
+                          "an open fit was destroyed before it was closed: call close() when training is to end"));
   }
 
   /// Trains on one batch, with everything that follows from it: hooks, validation, checkpoints, the end of the epoch.

@@ -3,7 +3,6 @@
 // go back to the last state in which every replayed step was known to be right.
 
 #include <cstddef>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -36,7 +35,6 @@ namespace fulgurite::loop {
 template <class R, class Source, bool Trains>
 class KeptRun : Pinned {
   using Backend = typename R::Backend;
-  using Memory = typename Backend::RunFile::Memory;
 
  public:
   KeptRun(State<R>& run, Source& source) : run_(run), source_(source), place_(run), typed_(run) {
@@ -59,7 +57,7 @@ class KeptRun : Pinned {
       // A loader with resume_at saves the position of a pass that has begun, and cannot say that the last one is over.
       if constexpr (!Trains && Jumps<Loader>) static_cast<void>(std::begin(loader));
       auto const fold = [&loader](auto& archive) { archive.child("loader", loader); };
-      auto place = std::make_shared<Memory>();
+      auto place = std::make_shared<StateMemory>();
       place->save(fold);
       restore_loaders_.push_back([place, fold] { place->restore(fold); });
     }
@@ -118,7 +116,7 @@ class KeptRun : Pinned {
   KeptWeights<R> weights_{};
   std::vector<typename R::Value> gradients_{};
   std::vector<std::vector<bool>> received_{};
-  Memory parts_{};
+  StateMemory parts_{};
   std::vector<std::function<void()>> restore_loaders_{};
   decltype(Backend::rng_state()) random_ = Backend::rng_state();
 };

@@ -2,7 +2,6 @@
 // Manual optimization: the model's training_step drives its optimizers through its context.
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -87,16 +86,6 @@ class BorrowedOptimizers : public std::tuple<BorrowedOptimizer<Os>...> {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
   }
 };
-
-}  // namespace fulgurite
-
-template <class... Os>
-struct std::tuple_size<fulgurite::BorrowedOptimizers<Os...>> : std::tuple_size<std::tuple<Os...>> {};
-template <std::size_t I, class... Os>
-struct std::tuple_element<I, fulgurite::BorrowedOptimizers<Os...>>
-    : std::tuple_element<I, std::tuple<fulgurite::BorrowedOptimizer<Os>...>> {};
-
-namespace fulgurite {
 
 namespace loop {
 template <class O>
@@ -437,3 +426,9 @@ void manual_step(State<R>& run, Pack& pack, Batch& batch) {
 
 }  // namespace loop
 }  // namespace fulgurite
+
+template <class... Os>
+struct std::tuple_size<fulgurite::BorrowedOptimizers<Os...>> : std::tuple_size<std::tuple<Os...>> {};
+template <std::size_t I, class... Os>
+struct std::tuple_element<I, fulgurite::BorrowedOptimizers<Os...>>
+    : std::tuple_element<I, std::tuple<fulgurite::BorrowedOptimizer<Os>...>> {};

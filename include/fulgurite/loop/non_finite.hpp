@@ -98,7 +98,7 @@ auto seed(State<R>& run, Loss& loss, double factor) {
 template <class R, class Ctx, class Loss>
 void backward(State<R>& run, Ctx& ctx, Loss& loss, double factor) {
   auto& model = *run.parts.model;
-  if constexpr (requires { R::Backend::require_graph(loss); }) R::Backend::require_graph(loss);
+  R::Backend::require_graph(loss);
   check_leaves(run, loss);
   if constexpr (Overrides<hook::backward, typename R::Model, Ctx, Loss>) {
     double by = factor;
@@ -193,24 +193,18 @@ void watch_finite(State<R>& run) {
   run.watch.finite.read_at = run.progress.global_step;
 }
 
-/// The name of a buffer that the current batch has set to nan, such as the statistics of a batch norm: it was written
-/// before the loss was known, and there is no copy of it. Empty if there is none.
-template <class R>
-[[gnu::cold, gnu::noinline]] std::string spoiled_buffer([[maybe_unused]] State<R>& run) {
-  if constexpr (requires { R::Backend::buffer_with_nan(*run.parts.model); })
-    return R::Backend::buffer_with_nan(*run.parts.model);
-  else return {};
-}
-
 /// Handles a non-finite value in the current batch: throws, or lets the update of its window be skipped.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_non_finite(State<R>& run, std::string const& what) {
+  // A buffer that the current batch has set to nan, such as the statistics of a batch norm: it was written before the
+  // loss was known, and there is no copy of it.
+  std::string const spoiled = R::Backend::buffer_with_nan(*run.parts.model);
   if (run.asked.options.non_finite == NonFinite::stop) {
     if constexpr (shares<R>) run.shared.together = true;  // gradients are those of all ranks, too
-    refuse_update(run, what, spoiled_buffer(run));
+    refuse_update(run, what, spoiled);
   }
   run.watch.finite.look = Look::found;
-  warn_of_skipped(run, what, spoiled_buffer(run));
+  warn_of_skipped(run, what, spoiled);
 }
 
 template <class R>
@@ -223,17 +217,11 @@ template <class R>
     found_non_finite(run, not_finite_loss(loss));
   }
 }
-/// True if a loss has one element. One with several has the model's own backward, and only its gradients are checked.
-template <class R, class Loss>
-[[gnu::always_inline]] inline bool is_number([[maybe_unused]] Loss const& loss) {
-  if constexpr (requires { R::Backend::is_number(loss); }) return R::Backend::is_number(loss);
-  else return true;
-}
 /// `loss`: that of the current batch, or nullptr.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_gradient(State<R>& run, typename R::Value const* loss) {
   std::optional<double> number;
-  if (loss && is_number<R>(*loss)) number = R::Backend::read(*loss);
+  if (loss && R::Backend::is_number(*loss)) number = R::Backend::read(*loss);
   found_non_finite(run, not_finite_gradient(number));
 }
 
@@ -291,7 +279,8 @@ template <class R, class Value>
 template <class R, class Loss>
 [[gnu::always_inline]] inline void check_loss(State<R>& run, Loss const& loss) {
   using Backend = typename R::Backend;
-  if (!is_number<R>(loss)) return;
+  // A loss with several elements has the model's own backward, and only its gradients are checked.
+  if (!Backend::is_number(loss)) return;
   if (Backend::reading_waits(loss)) return note(run, loss);
   double const value = Backend::read(loss);
   if (!is_finite(value)) [[unlikely]]

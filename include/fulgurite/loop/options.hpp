@@ -94,9 +94,6 @@ struct Run {
   static constexpr bool automatic = O::automatic;
 };
 
-namespace phase {
-struct Fit;
-}
 template <class R, class Phase>
 class RunContext;
 
@@ -164,6 +161,43 @@ consteval void refuse_plain_fraction() {
 }
 template <class T>
 inline constexpr bool is_text = std::convertible_to<T, std::string_view>;
+
+// Identifiers of warnings: their form, and the list of the library's warnings.
+
+/// Everything that the library warns of, without `fulgurite.` in front.
+// clang-format off
+inline constexpr auto library_warnings = std::to_array<std::string_view>({
+    "callback.checkpoint_folder", "callback.checkpoint_gone", "callback.checkpoint_moved",
+    "callback.checkpoint_old_value", "callback.checkpoint_waits", "callback.learning_rate",
+    "callback.once_a_window", "callback.patience_spent", "callback.profiler_too_short", "capture.eager",
+    "capture.gone_back", "capture.single_steps", "capture.unchecked", "checkpoint.failed_too",
+    "checkpoint.forgets_part", "checkpoint.forgets_place", "cli.variable", "data.none", "data.uneven", "data.waits",
+    "exception.second", "hook.once_a_window", "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped",
+    "loop.scaler_skips", "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared",
+    "metric.no_logger", "metric.undefined", "options.barebones_log", "options.dev_run", "options.few_rows",
+    "options.long_window", "options.overfit_order", "options.save_in_background", "precision.default_type",
+    "precision.loss_type", "resume.after_exception", "resume.after_requeue", "resume.callback", "resume.damaged",
+    "resume.data_state", "resume.finished", "resume.hidden", "resume.no_callback", "resume.no_last",
+    "resume.no_state", "resume.options", "resume.passed_over", "resume.skips", "resume.untold", "run.failing",
+    "run.requeue", "schedule.metric", "schedule.short", "tuner.no_suggestion", "tuner.not_searched",
+    "tuner.unanswered"});
+// clang-format on
+
+/// True if the text has at least two words of lower-case letters, digits and underscores, with points between them.
+constexpr bool is_identifier(std::string_view text) {
+  bool const spelt = std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+  return spelt && text.find('.') != text.npos && !text.starts_with('.') && !text.ends_with('.') &&
+         text.find("..") == text.npos;
+}
+/// True if the text is an identifier and, if it begins with `fulgurite.`, names a warning of the library.
+constexpr bool is_warning(std::string_view identifier) {
+  constexpr std::string_view ours = "fulgurite.";
+  if (!is_identifier(identifier)) return false;
+  return !identifier.starts_with(ours) || std::find(library_warnings.begin(), library_warnings.end(),
+                                                    identifier.substr(ours.size())) != library_warnings.end();
+}
 }  // namespace loop
 
 /// How much of a loader is used: a count of batches, or a fraction. The default is all of it; 0 disables the loop.
@@ -221,47 +255,6 @@ struct ValidationInterval {
 
   constexpr bool epoch_end() const { return kind == Kind::fraction && part == 1.0; }
 };
-
-// Identifiers of warnings: their form, the list of the library's warnings, and the list of those that are not printed.
-
-namespace loop {
-
-/// Everything that the library warns of, without `fulgurite.` in front.
-// clang-format off
-inline constexpr auto library_warnings = std::to_array<std::string_view>({
-    "callback.checkpoint_folder", "callback.checkpoint_gone", "callback.checkpoint_moved",
-    "callback.checkpoint_old_value", "callback.checkpoint_waits", "callback.learning_rate",
-    "callback.once_a_window", "callback.patience_spent", "callback.profiler_too_short", "capture.eager",
-    "capture.gone_back", "capture.single_steps", "capture.unchecked", "checkpoint.failed_too",
-    "checkpoint.forgets_part", "checkpoint.forgets_place", "cli.variable", "data.none", "data.uneven", "data.waits",
-    "exception.second", "hook.once_a_window", "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped",
-    "loop.scaler_skips", "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared",
-    "metric.no_logger", "metric.undefined", "options.barebones_log", "options.dev_run", "options.few_rows",
-    "options.long_window", "options.overfit_order", "options.save_in_background", "precision.default_type",
-    "precision.loss_type", "resume.after_exception", "resume.after_requeue", "resume.callback", "resume.damaged",
-    "resume.data_state", "resume.finished", "resume.hidden", "resume.no_callback", "resume.no_last",
-    "resume.no_state", "resume.options", "resume.passed_over", "resume.skips", "resume.untold", "run.failing",
-    "run.requeue", "schedule.metric", "schedule.short", "tuner.no_suggestion", "tuner.not_searched",
-    "tuner.unanswered"});
-// clang-format on
-
-/// True if the text has at least two words of lower-case letters, digits and underscores, with points between them.
-constexpr bool is_identifier(std::string_view text) {
-  bool const spelt = std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-  });
-  return spelt && text.find('.') != text.npos && !text.starts_with('.') && !text.ends_with('.') &&
-         text.find("..") == text.npos;
-}
-/// True if the text is an identifier and, if it begins with `fulgurite.`, names a warning of the library.
-constexpr bool is_warning(std::string_view identifier) {
-  constexpr std::string_view ours = "fulgurite.";
-  if (!is_identifier(identifier)) return false;
-  return !identifier.starts_with(ours) || std::find(library_warnings.begin(), library_warnings.end(),
-                                                    identifier.substr(ours.size())) != library_warnings.end();
-}
-
-}  // namespace loop
 
 /// Warnings that are not printed: `.silence = {"fulgurite.capture.eager"}`. `trainer.warnings()` still returns them.
 /// The texts are not copied: pass literals. Throws [fulgurite.options.silence] for an identifier that no warning has.

@@ -21,7 +21,33 @@
 #include <fulgurite/loop/scheduler.hpp>
 #include <fulgurite/policy/policies.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+
+/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or for a model that updates itself.
+/// Backward runs, hooks are called, steps are counted; no parameter changes and no gradient is cleared.
+struct NoOptimizer {};
+
+// The properties that distinguish recorded training steps.
+
+/// Passed to `Strategy::gradients`. A strategy that records steps keeps one recording for each key and batch shape.
+struct StepKey {
+  bool first;   ///< the first batch of an accumulation window: gradients are cleared in it
+  bool closes;  ///< the last batch of its window: an optimizer step follows
+  int divisor;  ///< the window's length: backward starts from 1 / divisor
+
+  friend constexpr bool operator==(StepKey const&, StepKey const&) = default;
+};
+
+// Truncated back-propagation through time: a batch is cut along time, each slice is a step, and a state is carried from
+// slice to slice.
+
+/// A model that declares `using Hidden = ...;` is trained slice by slice (`Automatic{.tbptt = k}`). Its step is
+/// `training_step(batch, std::optional<Hidden> const& hidden, ctx)`. `hidden` is empty for the first slice of a batch.
+/// The step returns a struct with `.loss` and `.hidden`; the next slice receives that `.hidden`, detached.
+template <class M>
+concept Recurrent = requires { typename M::Hidden; };
+
+namespace loop {
 
 /// The type in place of what a program does not need.
 struct Nothing {};
@@ -85,7 +111,9 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
   /// Calls f(scheduler) for each scheduler that has a schedule.
   template <class F>
   void each_scheduler(F&& f) {
-    each_of(schedulers, [&]<class S>(S& s) { S::exists ? call(f, s) : void(); });
+    each_of(schedulers, [&]<class S>([[maybe_unused]] S& scheduler) {
+      if constexpr (S::exists) f(scheduler);
+    });
   }
   /// The position of `wanted`, which is one of the optimizers.
   template <class O>
@@ -152,23 +180,9 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> : Pinned {
     begins.attach(optimizer);
     (std::get<First + 1 + Further>(schedulers).join(begins), ...);
   }
-  template <class F, class S>
-  static void call(F& f, S& scheduler) {
-    if constexpr (S::exists) f(scheduler);
-  }
 };
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
 // Training without an optimizer: steps are counted, parameters do not change.
-
-/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or for a model that updates itself.
-/// Backward runs, hooks are called, steps are counted; no parameter changes and no gradient is cleared.
-struct NoOptimizer {};
-
-namespace loop {
 
 /// The optimizer that the loops use for NoOptimizer.
 template <class Value>
@@ -210,16 +224,6 @@ using Optimizers =
                  typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
                      std::declval<typename R::Model&>(), std::declval<RunContext<R, phase::Fit>&>()))>>::type>;
 
-template <class Backend, class P>
-struct ScalerOf {
-  using type = Nothing;
-};
-template <class Backend, class P>
-  requires P::scales_loss
-struct ScalerOf<Backend, P> {
-  using type = std::optional<typename Backend::template Scaler<P>>;
-};
-
 /// True if the tensor library can check large gradients as soon as backward has made them.
 template <class Backend>
 inline constexpr bool looks_at_gradients = requires { typename Backend::GradientLooks; };
@@ -243,7 +247,9 @@ struct Parts {
   typename R::Model* fitted = nullptr;  ///< the last fit's model, to which optimizers and counters belong
   typename R::Value switches_from{};    ///< the first weight of the model of `ModelSwitches`
   std::optional<Optimizers<R>> optimizers = std::nullopt;
-  typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
+  std::conditional_t<R::Precision::scales_loss,
+                     std::optional<typename R::Backend::template Scaler<typename R::Precision>>, Nothing>
+      scaler{};
   bool leaves_gradients = false;  ///< large gradients stay where backward makes them
   [[no_unique_address]] typename LooksOf<typename R::Backend>::type looks{};  ///< see non_finite.hpp
   /// Finds what receives gradients and is not updated.
@@ -338,30 +344,6 @@ constexpr void each_comparable(Questions const& asked, F&& f) {
     if (question < Question::comparable) f(question);
   });
 }
-
-}  // namespace loop
-
-// The properties that distinguish recorded training steps.
-
-/// Passed to `Strategy::gradients`. A strategy that records steps keeps one recording for each key and batch shape.
-struct StepKey {
-  bool first;   ///< the first batch of an accumulation window: gradients are cleared in it
-  bool closes;  ///< the last batch of its window: an optimizer step follows
-  int divisor;  ///< the window's length: backward starts from 1 / divisor
-
-  friend constexpr bool operator==(StepKey const&, StepKey const&) = default;
-};
-
-// Truncated back-propagation through time: a batch is cut along time, each slice is a step, and a state is carried from
-// slice to slice.
-
-/// A model that declares `using Hidden = ...;` is trained slice by slice (`Automatic{.tbptt = k}`). Its step is
-/// `training_step(batch, std::optional<Hidden> const& hidden, ctx)`. `hidden` is empty for the first slice of a batch.
-/// The step returns a struct with `.loss` and `.hidden`; the next slice receives that `.hidden`, detached.
-template <class M>
-concept Recurrent = requires { typename M::Hidden; };
-
-namespace loop {
 
 /// What a model carries from one slice to the next; empty before the first one.
 template <class M>

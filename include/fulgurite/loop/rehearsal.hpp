@@ -316,7 +316,7 @@ void answer(Searches searches, State<R>& run, Source& source, EpochPlan& plan) {
 
 /// Runs `pass`, then restores the position of the training loader, however the pass ended, so that a run trained
 /// further gets the same batches. A loader with resume_at uses the order of the next epoch, also in a repeated pass.
-template <class R, class Loader, class Pass>
+template <class Loader, class Pass>
 void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
   auto const stand_between_epochs = [&] {
     if constexpr (Jumps<Loader>) {
@@ -325,7 +325,7 @@ void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, 
     }
   };
   [[maybe_unused]] auto const fold = [&](auto& archive) { archive.child("train_loader", loader); };
-  if constexpr (keeps_in_memory<typename R::Backend> && Stateful<Loader, StateSaver>) {
+  if constexpr (Stateful<Loader, StateSaver>) {
     out_of_count(stand_between_epochs, fold, fold, pass);
   } else {
     stand_between_epochs();
@@ -371,7 +371,7 @@ void statistics_pass(State<R>& run, Pack const&, Source& source, EpochPlan const
       end_alone_if_asked(run, run.callbacks);
       return !end.after_step();
     };
-    out_of_count<R>(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
+    out_of_count(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
     if constexpr (hook::of_strategy::share_statistics::named<typename R::Strategy>)
       run.parts.strategy.share_statistics(model);
   }

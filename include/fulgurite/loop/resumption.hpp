@@ -239,7 +239,7 @@ void refuse_unfit_data(State<R>& run, RunFile const& file, std::optional<long> b
 /// Checks that the saved state of the loaders can be loaded, then restores them, since hooks must run before that.
 template <class R, class Source, class RunFile>
 void try_loaders(State<R>& run, Source& source, RunFile const& file) {
-  typename R::Backend::RunFile::Memory before;
+  StateMemory before;
   auto const fold = [&](auto& archive) { fold_loaders(run, source, archive); };
   before.save(fold);
   file.load(fold);
@@ -333,7 +333,7 @@ class Resumption {
   template <class FindPlace>
   void load_all(FindPlace&& find_place) {
     auto random = R::Backend::rng_state();
-    typename R::Backend::RunFile::Memory loader;
+    StateMemory loader;
     loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
     or_restore([&] {
       file_->load_weights(*run_.parts.model);

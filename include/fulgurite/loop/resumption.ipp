@@ -1,25 +1,123 @@
 #pragma once
 // The bodies of loop/resumption.hpp.
 
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <exception>
+#include <system_error>
+#include <tuple>
 #include <variant>
 
-#include <fulgurite/core/archive_tree.hpp>
 #include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/resumption.hpp>
 
 namespace fulgurite::loop {
 
+/// Where to search for files. The loggers list the folders of their runs by `earlier_runs(options)`.
 FULGURITE_BODY CheckpointSearch search_of(RunCore const& run) {
-  return checkpoint_search(run.callbacks, run.asked.options, run.program->model_name);
+  auto const& options = run.asked.options;
+  CheckpointSearch search{options.default_root_dir.path(), std::string(run.program->model_name)};
+  for (auto const& [callback, table, given] : run.callbacks) {
+    if (table->knows_runs && !search.runs) search.runs.emplace();
+    if (table->earlier_runs != nullptr)
+      for (auto& folder : table->earlier_runs(callback, options)) search.runs->push_back(std::move(folder));
+  }
+  return search;
 }
 
-/// The files that "last" may mean, newest first. Callbacks list them by `last_checkpoints()`.
+/// The best file of the first callback that has one. Throws [fulgurite.resume.no_best] if there is none.
+FULGURITE_BODY std::filesystem::path best_checkpoint(Callbacks callbacks) {
+  std::filesystem::path best;
+  bool asked = false;
+  for (auto const& [callback, table, given] : callbacks) {
+    if (table->best_model_path == nullptr) continue;
+    asked = true;
+    if (best.empty()) best = table->best_model_path(callback);
+  }
+  if (best.empty())
+    throw Error("fulgurite.resume.no_best",
+                asked
+                    ? "CkptPath{\"best\"}: no best file was written yet; name a file, or call fit first"
+                    : "CkptPath{\"best\"} asks a ModelCheckpoint, and this trainer has none: name a file, or add one");
+  return best;
+}
+
+/// The files, newest first, each file once even if it has several names. If the file system's clock gives two files the
+/// same time, the file of more steps counts as newer. Names do not decide, since "epoch=9" would come after "epoch=10".
+FULGURITE_BODY std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::path> const& files,
+                                                               RunFiles const& format) {
+  namespace fs = std::filesystem;
+  struct Found {
+    fs::file_time_type written;
+    fs::path file;
+    std::int64_t steps = -1;
+  };
+  std::vector<Found> found;
+  for (auto const& file : files) {
+    std::error_code missing;
+    auto const written = fs::last_write_time(file, missing);
+    if (!missing) found.push_back({written, file});
+  }
+  sort_seldom(found,
+              [](Found const& a, Found const& b) { return std::tie(a.written, a.file) > std::tie(b.written, b.file); });
+  auto const same = [](Found const& a, Found const& b) {
+    std::error_code unknown;
+    return a.file == b.file || (a.written == b.written && fs::equivalent(a.file, b.file, unknown));
+  };
+  std::vector<fs::path> ordered;
+  for (auto from = found.begin(); from != found.end();) {
+    auto const to = std::find_if(from, found.end(), [&](Found const& one) { return one.written != from->written; });
+    std::vector<Found> equal;
+    for (; from != to; ++from)
+      if (std::ranges::none_of(equal, [&](Found const& one) { return same(one, *from); })) equal.push_back(*from);
+    if (equal.size() > 1)
+      for (auto& one : equal) one.steps = steps_in(format, one.file);
+    sort_seldom(equal,
+                [](Found const& a, Found const& b) { return std::tie(a.steps, a.file) > std::tie(b.steps, b.file); });
+    for (auto& one : equal) ordered.push_back(std::move(one.file));
+  }
+  return ordered;
+}
+
+/// The files that "last" may mean, newest first. Callbacks list them by `last_checkpoints()`. `of_those_that_resume`:
+/// only of callbacks from whose files a fit resumes by default.
 FULGURITE_BODY std::vector<std::filesystem::path>
 last_first(RunCore const& run, RunFiles const& format, CheckpointSearch const& search, bool of_those_that_resume) {
-  return newest_first(last_checkpoints(run.callbacks, search, of_those_that_resume),
-                      [&](std::filesystem::path const& file) { return steps_in(format, file); });
+  std::vector<std::filesystem::path> files;
+  for (auto const& [callback, table, given] : run.callbacks)
+    if (table->last_checkpoints != nullptr && (!of_those_that_resume || table->resumes_fit))
+      for (auto& file : table->last_checkpoints(callback, search)) files.push_back(std::move(file));
+  return newest_first(files, format);
+}
+
+/// The number in the name of a file that was written on a scheduler's signal: 12 in hpc_ckpt_12.safetensors; else -1.
+FULGURITE_BODY long number_of(std::filesystem::path const& file) {
+  auto const stem = file.stem().string();
+  long number = -1;
+  auto const* const last = stem.data() + stem.size();
+  auto const* const first = stem.data() + stem.find_last_not_of("0123456789") + 1;
+  return first != last && std::from_chars(first, last, number).ec == std::errc{} ? number : -1;
+}
+
+/// The files that "hpc" means, the highest number first, whatever their times. `of_requeued`: only of callbacks whose
+/// `resumes_hpc()` is true, because a scheduler has started this process.
+FULGURITE_BODY std::vector<std::filesystem::path> hpc_checkpoints(Callbacks callbacks, CheckpointSearch const& search,
+                                                                  bool of_requeued) {
+  std::vector<std::filesystem::path> files;
+  for (auto const& [callback, table, given] : callbacks) {
+    if (table->hpc_checkpoints == nullptr) continue;
+    if (of_requeued && (table->resumes_hpc == nullptr || !table->resumes_hpc(callback))) continue;
+    for (auto& file : table->hpc_checkpoints(callback, search)) {
+      std::error_code none;
+      if (std::filesystem::exists(file, none)) files.push_back(std::move(file));
+    }
+  }
+  sort_seldom(files, [](auto const& a, auto const& b) {
+    auto const of_a = number_of(a), of_b = number_of(b);
+    return of_a != of_b ? of_a > of_b : a > b;
+  });
+  return files;
 }
 
 [[noreturn]] FULGURITE_BODY void refuse_weights_alone(std::string const& file) {

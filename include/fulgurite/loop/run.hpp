@@ -140,8 +140,6 @@ struct FinishedValues {
 
   /// Clears the results at the start of a fit or an evaluation.
   void forget();
-  /// Makes room for the results of an evaluation with this number of loaders.
-  void set_loaders(std::size_t loaders);
 };
 
 /// The values logged in the open epoch and in the running evaluation.
@@ -171,37 +169,6 @@ struct CountedSoFar {
   std::optional<std::size_t> loader;  ///< nullopt: over all loaders
   bool of_all_ranks;
 };
-
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
-
-namespace report {
-struct ModelRow;
-}
-
-/// The counters of a run. `epoch`: completed ones. `batch`: of the current epoch. `global_step`: optimizer steps.
-struct Progress {
-  int epoch = 0;
-  long batch = 0;
-  long global_step = 0;
-  long skipped_steps = 0;  ///< those of global_step that changed nothing because a loss or a gradient was not finite
-  long logged_steps = 0;   ///< batches that ended with a step, counted after its validation: the loggers' x axis
-  long total_batches = 0;  ///< batches taken from the loader over all epochs, including skipped ones
-  long window_start = 0;   ///< the first batch of the current accumulation window
-  long window_end = 0;     ///< the batch after that window, if the loader has that many
-  long left_out = 0;       ///< batches of the window that its loader left out
-  long cut_short = -1;     ///< batches of the previous epoch if a limit or a stop ended it before its data, else -1
-
-  /// True if a fit that resumes here needs a position in the training data, unless an unchanged limit ends it first.
-  bool is_inside_epoch() const { return batch != 0 || cut_short > 0; }
-
-  void state(auto& archive);
-};
-
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
 
 /// Part of a run's state: times that are compared with options.
 struct RunClock {
@@ -304,6 +271,29 @@ class Warnings {
 }  // namespace fulgurite::loop
 
 namespace fulgurite {
+
+namespace report {
+struct ModelRow;
+}
+
+/// The counters of a run. `epoch`: completed ones. `batch`: of the current epoch. `global_step`: optimizer steps.
+struct Progress {
+  int epoch = 0;
+  long batch = 0;
+  long global_step = 0;
+  long skipped_steps = 0;  ///< those of global_step that changed nothing because a loss or a gradient was not finite
+  long logged_steps = 0;   ///< batches that ended with a step, counted after its validation: the loggers' x axis
+  long total_batches = 0;  ///< batches taken from the loader over all epochs, including skipped ones
+  long window_start = 0;   ///< the first batch of the current accumulation window
+  long window_end = 0;     ///< the batch after that window, if the loader has that many
+  long left_out = 0;       ///< batches of the window that its loader left out
+  long cut_short = -1;     ///< batches of the previous epoch if a limit or a stop ended it before its data, else -1
+
+  /// True if a fit that resumes here needs a position in the training data, unless an unchanged limit ends it first.
+  bool is_inside_epoch() const { return batch != 0 || cut_short > 0; }
+
+  void state(auto& archive);
+};
 
 // What a trial run does, and what a plan may do at each of its steps.
 
@@ -421,10 +411,6 @@ struct Searching {
   }
 };
 
-/// True if the backend has files, and can keep in memory what a file would hold.
-template <class Backend>
-inline constexpr bool keeps_in_memory = requires { typename Backend::RunFile::Memory; };
-
 struct RunCore;
 
 /// State at the start of a validation inside fit that its hooks and steps can change: see run_state.hpp.
@@ -443,16 +429,6 @@ struct BeforeValidation {
 
 struct ProgramEvents;
 
-/// What code that does not know the model's type asks its tensor library for.
-struct SwitchCalls {
-  Switches (*off)(void* model);
-  void (*set)(void* model, Switches const& off);
-  std::vector<std::string> (*eval_modules)(void* model);
-  void (*set_eval_modules)(void* model, std::vector<std::string> const& names);
-  /// True if the model has another first weight than at the last call: another one may have the same address.
-  bool (*has_other_weights)(RunCore& run);
-};
-
 /// The functions by which code that does not know the program's types calls it: one table for each program.
 struct ProgramCalls {
   std::string_view model_name;  ///< the name of the model's type
@@ -461,7 +437,6 @@ struct ProgramCalls {
   bool steps_by_batch;          ///< false for manual optimization, and if batches are cut into slices
   bool is_recurrent;            ///< the number of steps is known only batch by batch
   bool keeps_questions;         ///< a strategy replays steps, and needs to know what a recorded step has read
-  SwitchCalls const* switches;  ///< null if the tensor library knows of none
   void* (*model)(RunCore const&);
   int (*rank)(RunCore const&);
   int (*world)(RunCore const&);
@@ -481,6 +456,15 @@ struct ProgramCalls {
   std::optional<double> (*counted_so_far)(RunCore&, CountedSoFar const&) = nullptr;
   /// Replaces the values by those of all ranks; returns false on a rank that has failed.
   bool (*reduce)(RunCore&, std::span<double> values, std::span<Reduce const> how);
+
+  // What is switched off in a model, and which of its modules are in eval mode: nothing, if the tensor library knows of
+  // no such switches in this model.
+  Switches (*switches)(void* model) = nullptr;
+  void (*set_switches)(void* model, Switches const& off) = nullptr;
+  std::vector<std::string> (*eval_modules)(void* model) = nullptr;
+  void (*set_eval_modules)(void* model, std::vector<std::string> const& names) = nullptr;
+  /// True if the model has another first weight than at the last call: another one may have the same address.
+  bool (*has_other_weights)(RunCore& run) = nullptr;
 };
 template <class R>
 struct ProgramCallsOf;
@@ -659,8 +643,6 @@ void warn_of_skipped(RunCore& run, std::string const& what, std::string const& b
 void warn_of_options(RunCore& run, std::vector<std::string> const& differences);
 /// Throws [fulgurite.trainer.open_fit] inside of a fit. `is_run`: inside of validate, test and predict, too.
 void refuse_open(RunCore const& run, std::string const& what, bool is_run = false);
-/// The error with which a fit ends that the program left without `close`.
-Error left_open();
 
 /// ceil(batches / window) * epochs, at most max_steps (Lightning's estimated_stepping_batches). If called in
 /// configure_optimizers, it loads the training data early.

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <string>
 #include <thread>
 
-#include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite {
@@ -100,10 +98,6 @@ FULGURITE_COPIES_BODY(FinishedValues);
 FULGURITE_BODY void FinishedValues::forget() {
   std::ranges::fill(results, Figures{});
   for (auto& of_loader : loader_results) std::ranges::fill(of_loader, Figures{});
-}
-
-FULGURITE_BODY void FinishedValues::set_loaders(std::size_t loaders) {
-  loader_results.assign(loaders, AllFigures(results.size()));
 }
 
 FULGURITE_BODY RunCore::RunCore(Asked&& what, ProgramCalls const& of_program)
@@ -275,11 +269,6 @@ FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what
         "fulgurite.trainer.open_evaluation",
         what +
             " inside of an evaluation of the same trainer, which is not over: do so after it, or by another trainer");
-}
-
-FULGURITE_BULK_BODY Error left_open() {
-  return Error("fulgurite.trainer.left_open",
-               "an open fit was destroyed before it was closed: call close() when training is to end");
 }
 
 FULGURITE_BULK_BODY void check_steps(RehearsalPlan const& plan) {

@@ -39,8 +39,6 @@ void forget_searches(RunCore& run);
 // The state at the start of a validation inside fit. A file that is written during the validation, or after it failed,
 // holds this state: a fit that resumes from the file repeats the whole validation.
 
-/// True if a fit that resumes from a file written now repeats the validation that is under way, if there is one.
-bool repeats_validation(RunCore const& run);
 /// The state before the validation that a fit repeats when it resumes from a file written now; nullptr if it repeats
 /// none.
 BeforeValidation const* before_repeated_validation(RunCore const& run);
@@ -110,7 +108,6 @@ std::string optimizer_kind() {
 }
 
 /// The name of a part in files: its number or key, and its kind.
-std::string key_of(long number);
 std::string with_kind(std::size_t number, std::string_view kind);
 inline std::string with_kind(std::string key, std::string_view kind) { return (key += ' ') += kind; }
 
@@ -138,8 +135,6 @@ void fold_optimizers(State<R>& run, Archive& archive) {
 template <class R>
 inline constexpr bool has_switches = requires(typename R::Model& model) { R::Backend::switches(model); };
 
-/// What is switched off in the model, and still is when an evaluation under way has ended.
-Switches switched_off(RunCore const& run);
 /// Forgets what was switched in another model than the run's, or before it got other weights.
 void forget_other_model(RunCore& run);
 /// Records who made the changes since the last call: the program, or hooks.
@@ -176,20 +171,15 @@ class KeepsModes : Pinned {
 
 // The parts of a run by name, for its files: if a file does not fit a program, the Error names the parts that differ.
 
+using Names = std::initializer_list<std::string_view>;
+
 /// The loaders of a fit, such as "train TensorLoader" and "validation 0 TensorLoader", by the names of their types.
-std::vector<std::string> loader_names(std::string_view train, std::initializer_list<std::string_view> validation);
+std::vector<std::string> loader_names(Names train, Names validation);
 template <class Source>
 std::vector<std::string> loader_names() {
-  std::string_view train;
-  if constexpr (Source::trains) train = type_name<std::remove_cvref_t<decltype(std::declval<Source&>().train())>>();
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    auto const with = [&]<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
-      return loader_names(train, {type_name<std::remove_cvref_t<Ls>>()...});
-    };
-    return with(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>());
-  } else {
-    return loader_names(train, {});
-  }
+  return []<class... Ts, class... Vs>(std::tuple<Ts...> const*, std::tuple<Vs...> const*) {
+    return loader_names({type_name<std::remove_cvref_t<Ts>>()...}, {type_name<std::remove_cvref_t<Vs>>()...});
+  }(static_cast<TrainingTypes<Source> const*>(nullptr), static_cast<ValidationTypes<Source> const*>(nullptr));
 }
 
 /// The name of a strategy. One that only runs the steps of another strategy faster, with the same bits, has the other's
@@ -202,7 +192,6 @@ auto strategy_name(S const& strategy) {
 }
 
 /// The parts of a run by name: strategy, precision and optimization, then its optimizers, which need not exist yet.
-using Names = std::initializer_list<std::string_view>;
 void save_parts(RunCore const& run, Names policies, Names optimizers, std::vector<std::string> (*schedules)(),
                 StateSaver& archive);
 
@@ -320,7 +309,7 @@ void fold_gradients(std::span<typename Backend::Value const> parameters, std::ve
   archive("received", received);
   long at = 0;
   for (auto const& parameter : parameters) {
-    auto const name = key_of(at++);
+    auto const name = std::to_string(at++);
     if constexpr (Archive::loading) {
       if (lacks(archive, name)) continue;
       auto gradient = Backend::clone(parameter);
@@ -442,7 +431,7 @@ void fold_run(State<R>& run, Archive& archive) {
   if (open && !lacks(archive, "gradients"))
     archive.child("gradients", [&](auto& inner) {
       auto one = [&, i = 0](auto& optimizer) mutable {
-        inner.child(key_of(i++),
+        inner.child(std::to_string(i++),
                     [&](auto& innermost) { fold_gradients_of<typename R::Backend>(optimizer, innermost); });
       };
       each_of(run.parts.optimizers->optimizers, one);
@@ -509,11 +498,9 @@ void keep_stop_and_switches(RunCore& run);
 template <class R, class Pack>
 void keep_before_cut(State<R>& run, Pack const&) {
   keep_stop_and_switches(run);
-  if constexpr (keeps_in_memory<typename R::Backend>) {
-    auto random = R::Backend::rng_state();
-    run.cut_random.emplace().save([&](auto& archive) { archive.child("cut_random", random); });
-    run.before_cut.emplace().save([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
-  }
+  auto random = R::Backend::rng_state();
+  run.cut_random.emplace().save([&](auto& archive) { archive.child("cut_random", random); });
+  run.before_cut.emplace().save([&](auto& archive) { fold_before_cut<R, Pack>(run, archive); });
 }
 
 /// Drops the saved state when training continues, in the next epoch or inside the cut one.

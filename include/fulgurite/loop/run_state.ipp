@@ -1,10 +1,7 @@
 #pragma once
 // The bodies of loop/run_state.hpp.
 
-#include <algorithm>
 #include <chrono>
-#include <string>
-#include <utility>
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/run_state.hpp>
@@ -122,34 +119,28 @@ FULGURITE_BODY void RunPosition::restore() {
   run_.facts.batch_idx = std::max(0L, run_.progress.batch - 1);
 }
 
-FULGURITE_BODY bool repeats_validation(RunCore const& run) {
-  return run.point.at == At::after_batch && !run.due.notified.failed<hook::on_validation_end>();
-}
-
 /// True in an evaluation of the run's model, which has put it into eval mode.
 FULGURITE_BODY bool is_evaluated(RunCore const& run) {
   auto const* const evaluated = run.switches.evaluated.model;
   return evaluated != nullptr && evaluated == run.program->model(run);
 }
 
+/// What is switched off in the model, and still is when an evaluation under way has ended.
 FULGURITE_BODY Switches switched_off(RunCore const& run) {
-  Switches off;
-  if (run.program->switches != nullptr) off = run.program->switches->off(run.program->model(run));
+  auto off = run.program->switches(run.program->model(run));
   if (is_evaluated(run)) off.modules = run.switches.evaluated.modules;
   return off;
 }
 
 FULGURITE_BODY void forget_other_model(RunCore& run) {
-  if (run.program->switches == nullptr) return;
   auto& switches = run.switches;
-  bool const others = run.program->switches->has_other_weights(run);
+  bool const others = run.program->has_other_weights(run);
   // A hook, too, may give the model other weights.
   auto* const before = std::exchange(switches.model, run.program->model(run));
   if (before != switches.model || (switches.by_program && others)) switches.history = {};
 }
 
 FULGURITE_BODY void note_switches(RunCore& run, bool by_program) {
-  if (run.program->switches == nullptr) return;
   forget_other_model(run);
   if (by_program) run.switches.history.program_ends(switched_off(run));
   else run.switches.history.hooks_end(switched_off(run));
@@ -167,20 +158,18 @@ FULGURITE_BODY Switched switched_by_hooks(RunCore& run) {
 
 /// Inside of an evaluation it sets modules when that ends.
 FULGURITE_BODY void set_switches(RunCore& run, Switches off) {
-  auto const& calls = *run.program->switches;
-  auto* const model = run.program->model(run);
-  if (is_evaluated(run)) run.switches.evaluated.modules = std::exchange(off.modules, calls.eval_modules(model));
-  calls.set(model, off);
+  auto const& program = *run.program;
+  auto* const model = program.model(run);
+  if (is_evaluated(run)) run.switches.evaluated.modules = std::exchange(off.modules, program.eval_modules(model));
+  program.set_switches(model, off);
 }
 
 FULGURITE_BODY void resume_switches(RunCore& run, Switched const& file) {
-  if (run.program->switches == nullptr) return;
   set_switches(run, run.switches.history.resumed(file));
   note_switches(run, false);  // without names that the model does not have
 }
 
 FULGURITE_BODY void restore_switches(RunCore& run, SwitchHistory const& kept) {
-  if (run.program->switches == nullptr) return;
   set_switches(run, kept.last());
   note_switches(run, true);  // so that it is this model's
   run.switches.history = kept;
@@ -194,7 +183,6 @@ FULGURITE_FOLD(INSTANTIATE, fold_switched, char const*, Switched&);
 
 template <class Archive>
 void fold_switches(RunCore& run, Archive& archive) {
-  if (run.program->switches == nullptr) return;
   Switched changed, made_with;
   if constexpr (!Archive::loading) changed = switched_by_hooks(run), made_with = run.switches.made_with;
   fold_switched("switches", changed, archive);
@@ -208,20 +196,16 @@ void fold_switches(RunCore& run, Archive& archive) {
 FULGURITE_FOLD(INSTANTIATE, fold_switches, RunCore&);
 
 FULGURITE_BODY KeepsModes::KeepsModes(RunCore& run) : run_(run), outside_(run.switches.evaluated) {
-  auto const* const calls = run.program->switches;
-  if (calls == nullptr) return;
   auto* const model = run.program->model(run);
-  modes_ = is_evaluated(run) ? outside_.modules : calls->eval_modules(model);
+  modes_ = is_evaluated(run) ? outside_.modules : run.program->eval_modules(model);
   run.switches.evaluated = {model, modes_};
 }
 
 FULGURITE_BODY KeepsModes::~KeepsModes() {
-  auto const* const calls = run_.program->switches;
-  if (calls == nullptr) return;
   auto const [model, modes] = std::exchange(run_.switches.evaluated, std::move(outside_));
   if (modes == modes_) return;
   if (auto& around = run_.switches.evaluated; around.model == model) around.modules = modes;
-  else calls->set_eval_modules(model, modes);
+  else run_.program->set_eval_modules(model, modes);
 }
 
 FULGURITE_BODY BeforeValidation::BeforeValidation(RunCore const& run)
@@ -238,6 +222,11 @@ FULGURITE_BODY void BeforeValidation::keep_callbacks(Callbacks all) {
       if (!callback.table->keeps_checkpoints && !callback.table->prepares_saving) archive.child(name, callback);
     });
   });
+}
+
+/// True if a fit that resumes from a file written now repeats the validation that is under way, if there is one.
+FULGURITE_BODY bool repeats_validation(RunCore const& run) {
+  return run.point.at == At::after_batch && !run.due.notified.failed<hook::on_validation_end>();
 }
 
 FULGURITE_BODY BeforeValidation const* before_repeated_validation(RunCore const& run) {
@@ -276,16 +265,13 @@ void fold_callbacks(RunCore& run, Archive& archive) {
 }
 FULGURITE_FOLD(INSTANTIATE, fold_callbacks, RunCore&);
 
-FULGURITE_BODY std::string key_of(long number) { return std::to_string(number); }
-
 FULGURITE_BODY std::string with_kind(std::size_t number, std::string_view kind) {
   return with_kind(std::to_string(number), kind);
 }
 
-FULGURITE_BODY std::vector<std::string> loader_names(std::string_view train,
-                                                     std::initializer_list<std::string_view> validation) {
+FULGURITE_BODY std::vector<std::string> loader_names(Names train, Names validation) {
   std::vector<std::string> names;
-  if (!train.empty()) names.push_back(with_kind("train", train));
+  for (auto const type : train) names.push_back(with_kind("train", type));
   std::size_t number = 0;
   for (auto const type : validation) names.push_back(with_kind("validation " + std::to_string(number++), type));
   return names;

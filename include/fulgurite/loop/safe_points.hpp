@@ -35,18 +35,6 @@ namespace fulgurite::loop {
 /// Removes from the model what callbacks have put into it for a file.
 void restore_after_save(RunCore& run, Context& ctx);
 
-/// Writes the backend's file, with the hyper-parameters if its format can hold them.
-template <class R, class Source, class Fold>
-void save_model(State<R>& run, Source& source, std::filesystem::path const& path, Fold const& fold) {
-  auto& model = *run.parts.model;
-  if constexpr (requires(std::span<Hyperparameter const> all) { R::Backend::save(path, model, fold, all); }) {
-    auto const declared = declared_hyperparameters(run, source);
-    R::Backend::save(path, model, fold, declared.all());
-  } else {
-    R::Backend::save(path, model, fold);
-  }
-}
-
 /// Writes one file now: weights and the state of the run. Callbacks may give the file other weights than the training
 /// ones: their `before_save(ctx)` and `after_save(ctx)` are called around `save`, also if it throws.
 void show_and_save(RunCore& run, Context& ctx, FunctionRef<void()> save);
@@ -77,13 +65,15 @@ void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const
   finish_files(run);
   if (!weights_only) warn_of_forgotten(run, path, parts_remember<R>);
   auto const fold = fold_of_file(run, source, weights_only);
-  auto const save = [&] { save_model(run, source, path, fold); };
+  auto const save = [&] {
+    auto const declared = declared_hyperparameters(run, source);
+    R::Backend::save(path, *run.parts.model, fold, declared.all());
+  };
   if constexpr (shares<R>) {
     PartsOfAll<R, Source> const parts(run, source);
     [[maybe_unused]] auto const whole = whole_state(run, !weights_only);
     write_together(
-        run, path, [&] { show_and_save(run, save); },
-        [&] { show_and_save(run, [&] { R::Backend::RunFile::Memory::visit(fold); }); });
+        run, path, [&] { show_and_save(run, save); }, [&] { show_and_save(run, [&] { StateMemory::visit(fold); }); });
   } else {
     show_and_save(run, save);
   }
@@ -92,24 +82,6 @@ void write_checkpoint(State<R>& run, Source& source, std::filesystem::path const
 /// True if another thread can write the files of such a run.
 template <class R>
 inline constexpr bool can_write_later = WritesLater<typename R::Backend> && !shares<R>;
-
-/// Copies the current state of the run; another thread writes the files from the copy.
-template <class R, class Source>
-void write_later(State<R>& run, Source& source, std::span<CheckpointFiles::Planned const> planned, bool weights_only) {
-  if constexpr (can_write_later<R>) {
-    auto const watched = run.own_actions.begin_saving();
-    finish_files(run);  // there can be only one copy at a time
-    auto& writer = run.under_way.writer;
-    show_and_save(run, [&] {
-      auto const declared = declared_hyperparameters(run, source);
-      auto const fold = fold_of_file(run, source, weights_only);
-      R::Backend::image(writer.image(), *run.parts.model, fold, declared.all());
-    });
-    writer.clear();
-    for (auto const& one : planned) writer.plan(one.file, one.is_new);
-    writer.start();
-  }
-}
 
 /// What the requests of a run need of its types.
 struct FileWork {
@@ -134,8 +106,21 @@ void write_now(State<R>& run, Source& source) {
   };
   auto const finish = [&] { finish_files(run); };
   [[maybe_unused]] auto const any = [&](bool mine) { return any_rank(run, mine); };
+  // Copies the current state of the run; another thread writes the files from the copy.
   [[maybe_unused]] auto const later = [&](std::span<CheckpointFiles::Planned const> planned, bool weights_only) {
-    write_later(run, source, planned, weights_only);
+    if constexpr (can_write_later<R>) {
+      auto const watched = run.own_actions.begin_saving();
+      finish_files(run);  // there can be only one copy at a time
+      auto& writer = run.under_way.writer;
+      show_and_save(run, [&] {
+        auto const declared = declared_hyperparameters(run, source);
+        auto const fold = fold_of_file(run, source, weights_only);
+        R::Backend::image(writer.image(), *run.parts.model, fold, declared.all());
+      });
+      writer.clear();
+      for (auto const& one : planned) writer.plan(one.file, one.is_new);
+      writer.start();
+    }
   };
   FileWork work{.write = write, .finish = finish};
   if constexpr (shares<R>) work.shared = &run.shared, work.any_rank = any;
@@ -256,7 +241,7 @@ void failed(State<R>& run, Pack&, Source& source, std::exception const& error) {
   auto const finish = [&] { finish_files(run); };
   auto const notify_data_module = [&] {
     if constexpr (!std::is_same_v<Module, typename R::Model>)
-      notify_module<hook::on_exception>(source.module(), error, ctx);
+      notify_one<hook::on_exception>(source.module(), error, ctx);
   };
   clean_up(run, error,
            {.on_exception = Listeners<hook::on_exception, true, R, Pack, std::exception const, decltype(ctx)>::event,
@@ -324,8 +309,7 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Find&& find_fil
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
     invoke<hook::configure_model>(*run.parts.model, ctx);
   // Before the file is loaded, whose numbers the model would otherwise round to its narrower type.
-  if constexpr (R::Precision::parameters == Dtype::float64 && requires { R::Backend::widen(*run.parts.model); })
-    R::Backend::widen(*run.parts.model);
+  if constexpr (R::Precision::parameters == Dtype::float64) R::Backend::widen(*run.parts.model);
   load_file();
   run.parts.strategy.setup(*run.parts.model, run.parts.precision);
 }
@@ -350,16 +334,14 @@ void check_optimization(State<R>& run) {
   }
 }
 
-/// These errors occur before the run starts, so no hook is notified of them. `has_files`: the backend has some;
-/// `waits`: callbacks write some, which no other thread can; `observes`: a schedule follows a metric.
-void check_fit(RunCore& run, bool has_files, bool waits, bool observes, bool can_reload);
+/// These errors occur before the run starts, so no hook is notified of them. `waits`: callbacks write files, which no
+/// other thread can; `observes`: a schedule follows a metric.
+void check_fit(RunCore& run, bool waits, bool observes, bool can_reload);
 template <class R, class Pack, class Source>
 void check_fit(State<R>& run, Pack& pack, Source& source) {
   set_callbacks(run, pack);
   check_optimization(run);
-  check_fit(
-      run, requires { typename R::Backend::RunFile; }, !can_write_later<R> && any_names_files<Pack>, observes_any<R>,
-      requires { source.reload_training(); });
+  check_fit(run, !can_write_later<R> && any_names_files<Pack>, observes_any<R>, requires { source.reload_training(); });
 }
 
 }  // namespace fulgurite::loop

@@ -2,8 +2,9 @@
 // The bodies of loop/safe_points.hpp.
 
 #include <cstddef>
-#include <string>
+#include <map>
 #include <string_view>
+#include <vector>
 
 #include <fulgurite/loop/safe_points.hpp>
 
@@ -192,6 +193,29 @@ FULGURITE_BODY KeptPosition::~KeptPosition() {
   run_.progress = progress_, run_.point = point_, run_.slices = slices_;
 }
 
+/// Throws [fulgurite.options.barebones] if a callback reports, except the last `added` ones, which do nothing then.
+FULGURITE_BODY void refuse_output(Callbacks callbacks, std::size_t added) {
+  AnyCallback const* last = nullptr;
+  for (auto const& callback : callbacks)
+    if (callback.table->is_for_output && callback.given + added < callbacks.size() &&
+        (last == nullptr || last->given < callback.given))
+      last = &callback;
+  if (last != nullptr)
+    throw Error("fulgurite.options.barebones",
+                "barebones runs the loop alone, and there is a " + std::string(last->table->type) + ": leave it out");
+}
+
+/// Returns "; idle: A, B" for the callbacks that do nothing in a fast_dev_run; empty if there is none.
+FULGURITE_BODY std::string idle_in_dev_run(Callbacks callbacks) {
+  std::vector<AnyCallback const*> idle;
+  for (auto const& callback : callbacks)
+    if (callback.table->is_inert_in_dev_run) idle.push_back(&callback);
+  sort_seldom(idle, [](auto const* a, auto const* b) { return a->given < b->given; });
+  std::string text;
+  for (auto const* callback : idle) text.append(text.empty() ? "; idle: " : ", ").append(callback->table->type);
+  return text;
+}
+
 FULGURITE_BODY void check_special(RunCore& run) {
   auto const& options = run.asked.options;
   if (options.barebones) refuse_output(run.callbacks, run.asked.added);
@@ -202,10 +226,33 @@ FULGURITE_BODY void check_special(RunCore& run) {
                                               idle_in_dev_run(run.callbacks));
 }
 
-FULGURITE_BODY void check_fit(RunCore& run, bool has_files, bool waits, bool observes, bool can_reload) {
+/// Throws [fulgurite.callback.state_key] if two callbacks have the same key, at least one of them by `state_key()`.
+FULGURITE_BODY void refuse_equal_keys(Callbacks callbacks) {
+  std::map<std::string, bool> keys;  // true: the key comes from state_key()
+  for (auto const& callback : callbacks) {
+    if (callback.table->save == nullptr) continue;
+    bool const is_said = callback.table->says_key;
+    auto const [at, is_new] = keys.try_emplace(callback.state_key(), is_said);
+    if (is_new || (!is_said && !at->second)) continue;
+    throw Error("fulgurite.callback.state_key",
+                "two callbacks keep their states under the key '" + at->first +
+                    "', and each would take up the other's where their order changes: let state_key() of one of them "
+                    "say what makes it another");
+  }
+}
+
+/// Throws [fulgurite.options.two_timers] if a Timer has a limit while max_time is set, since both would end the run.
+FULGURITE_BODY void refuse_two_timers(Callbacks callbacks) {
+  for (auto const& [callback, table, given] : callbacks)
+    if (table->limits_time != nullptr && table->limits_time(callback))
+      throw Error("fulgurite.options.two_timers",
+                  "max_time and a Timer with a limit both end the run: leave one of them out");
+}
+
+FULGURITE_BODY void check_fit(RunCore& run, bool waits, bool observes, bool can_reload) {
   auto const& options = run.asked.options;
   if (options.max_time) refuse_two_timers(run.callbacks);
-  if (has_files) refuse_equal_keys(run.callbacks);
+  refuse_equal_keys(run.callbacks);
   if (waits && options.save_in_background)
     run.warn("fulgurite.options.save_in_background",
              std::string("save_in_background is set, and ") +

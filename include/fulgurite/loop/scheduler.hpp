@@ -141,9 +141,7 @@ concept ScheduleLike = RateSetter<S> || requires(S& schedule, long moves) {
   { schedule(moves) } -> std::convertible_to<double>;
 };
 
-}  // namespace fulgurite
-
-namespace fulgurite::loop {
+namespace loop {
 
 /// The learning rates and momenta of an optimizer's groups, for code that does not know the optimizer's type.
 class RateGroups {
@@ -293,9 +291,7 @@ std::string schedule_key(std::span<std::size_t const> first, std::size_t schedul
 std::vector<std::string> schedule_names(std::span<std::size_t const> first,
                                         std::initializer_list<std::string_view> kinds);
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
+}  // namespace loop
 
 /// The learning rates of a run: those of all groups of its first optimizer, then of the second one. Setting more or
 /// fewer rates than there are throws [fulgurite.tuner.rates].

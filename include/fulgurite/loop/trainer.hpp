@@ -42,60 +42,13 @@
 
 namespace fulgurite::loop {
 
-/// The functions of a tensor library that can freeze parameters, and switch modules to eval mode.
-template <class R>
-struct SwitchCallsOf {
-  using Backend = typename R::Backend;
-  static auto& of(void* model) { return *static_cast<typename R::Model*>(model); }
-
-  static Switches off(void* model) { return Backend::switches(of(model)); }
-  static void set(void* model, Switches const& off) { Backend::set_switches(of(model), off); }
-  static std::vector<std::string> eval_modules(void* model) { return Backend::eval_modules(of(model)); }
-  static void set_eval_modules(void* model, std::vector<std::string> const& names) {
-    Backend::set_modes(of(model), names);
-  }
-  static bool has_other_weights(RunCore& core) {
-    auto& parts = static_cast<State<R>&>(core).parts;
-    typename R::Value first{};
-    if (auto const weights = Backend::weights(*parts.model); !weights.empty()) first = weights.front();
-    bool const others = !Backend::same(first, parts.switches_from);
-    parts.switches_from = first;
-    return others;
-  }
-  static constexpr SwitchCalls table{off, set, eval_modules, set_eval_modules, has_other_weights};
-};
-template <class R>
-constexpr SwitchCalls const* switch_calls() {
-  if constexpr (has_switches<R>) return &SwitchCallsOf<R>::table;
-  else return nullptr;
-}
-
 /// The functions by which code without the program's types calls the program.
 template <class R>
 struct ProgramCallsOf {
   static State<R>& of(RunCore& core) { return static_cast<State<R>&>(core); }
+  static State<R> const& of(RunCore const& core) { return static_cast<State<R> const&>(core); }
+  static auto& model_at(void* model) { return *static_cast<typename R::Model*>(model); }
 
-  static void* model(RunCore const& core) { return static_cast<State<R> const&>(core).parts.model; }
-  static int rank(RunCore const& core) { return static_cast<State<R> const&>(core).parts.strategy.rank(); }
-  static int world([[maybe_unused]] RunCore const& core) {
-    if constexpr (shares<R>) return static_cast<State<R> const&>(core).parts.strategy.world();
-    else return 1;
-  }
-  static bool has_come(RunCore& core, double moment) { return loop::has_come(of(core), moment); }
-  static int signal_of_all([[maybe_unused]] RunCore& core, int mine) {
-    if constexpr (shares<R>) {
-      if (mine != 0) of(core).shared.signal = mine;
-      return of(core).shared.ends_by;
-    } else {
-      return mine;
-    }
-  }
-  static int signal_here(RunCore& core, int mine) { return shared_signal(of(core), mine); }
-  static long unchecked_steps([[maybe_unused]] RunCore const& core) {
-    if constexpr (ChecksReplays<typename R::Strategy>)
-      return static_cast<State<R> const&>(core).parts.strategy.unchecked();
-    else return 0;
-  }
   static void model_rows(RunCore& core, int max_depth, bool with_example, std::vector<report::ModelRow>& rows) {
     using Backend = typename R::Backend;
     if constexpr (requires(typename R::Model& model) { Backend::summarize(model, 1); }) {
@@ -105,21 +58,21 @@ struct ProgramCallsOf {
     }
   }
 
-  static std::vector<std::pair<std::string, double>> device_stats(RunCore& core) {
-    return R::Backend::device_stats(of(core).parts.strategy.device());
+  static bool has_other_weights([[maybe_unused]] RunCore& core) {
+    bool others = false;
+    if constexpr (has_switches<R>) {
+      auto& parts = of(core).parts;
+      typename R::Value first{};
+      if (auto const weights = R::Backend::weights(*parts.model); !weights.empty()) first = weights.front();
+      others = !R::Backend::same(first, parts.switches_from);
+      parts.switches_from = first;
+    }
+    return others;
   }
 
-  static std::size_t evaluation_boards(RunCore const& core) {
-    return static_cast<State<R> const&>(core).measured.eval_boards.size();
-  }
   static auto& board(RunCore& core, BoardNumber number) {
     auto& measured = of(core).measured;
     return number ? measured.eval_boards[*number] : measured.train_board;
-  }
-  static std::span<Cell> cells(RunCore& core, BoardNumber number) { return board(core, number).cells(); }
-  static void collect(RunCore& core, BoardNumber number) {
-    finish_replays(of(core));
-    board(core, number).collect();
   }
 
   /// The value of a metric with a definition, counted so far by the running evaluation or else by the open training
@@ -169,18 +122,6 @@ struct ProgramCallsOf {
     else return nullptr;
   }
 
-  static std::string of_first_rank(RunCore& core, std::string mine) {
-    return loop::of_first_rank(of(core), std::move(mine));
-  }
-  static bool reduce([[maybe_unused]] RunCore& core, [[maybe_unused]] std::span<double> values,
-                     [[maybe_unused]] std::span<Reduce const> how) {
-    if constexpr (shares<R>) {
-      if (of(core).shared.alone) return false;
-      of(core).parts.strategy.reduce_in_place(values, how);
-    }
-    return true;
-  }
-
   static constexpr ProgramCalls table{
       .model_name = type_name<typename R::Model>(),
       .is_distributed = shares<R>,
@@ -188,23 +129,64 @@ struct ProgramCallsOf {
       .steps_by_batch = R::automatic && !Recurrent<typename R::Model>,
       .is_recurrent = Recurrent<typename R::Model>,
       .keeps_questions = R::Strategy::captures,
-      .switches = switch_calls<R>(),
-      .model = model,
-      .rank = rank,
-      .world = world,
-      .of_first_rank = of_first_rank,
-      .has_come = has_come,
-      .signal_of_all = signal_of_all,
-      .signal_here = signal_here,
-      .unchecked_steps = unchecked_steps,
-      .device_stats = device_stats,
+      .model = [](RunCore const& core) -> void* { return of(core).parts.model; },
+      .rank = [](RunCore const& core) -> int { return of(core).parts.strategy.rank(); },
+      .world = [](RunCore const& core) -> int {
+        if constexpr (shares<R>) return of(core).parts.strategy.world();
+        else return 1;
+      },
+      .of_first_rank = [](RunCore& core, std::string mine) { return loop::of_first_rank(of(core), std::move(mine)); },
+      .has_come = [](RunCore& core, double moment) { return loop::has_come(of(core), moment); },
+      .signal_of_all = [](RunCore& core, int mine) -> int {
+        if constexpr (shares<R>) {
+          if (mine != 0) of(core).shared.signal = mine;
+          return of(core).shared.ends_by;
+        } else {
+          return mine;
+        }
+      },
+      .signal_here = [](RunCore& core, int mine) { return shared_signal(of(core), mine); },
+      .unchecked_steps = [](RunCore const& core) -> long {
+        if constexpr (ChecksReplays<typename R::Strategy>) return of(core).parts.strategy.unchecked();
+        else return 0;
+      },
+      .device_stats = [](RunCore& core) -> std::vector<std::pair<std::string, double>> {
+        return R::Backend::device_stats(of(core).parts.strategy.device());
+      },
       .model_rows = model_rows,
       .metrics = declared_metrics<typename R::Metrics>,
-      .evaluation_boards = evaluation_boards,
-      .cells = cells,
-      .collect = collect,
+      .evaluation_boards = [](RunCore const& core) { return of(core).measured.eval_boards.size(); },
+      .cells = [](RunCore& core, BoardNumber number) -> std::span<Cell> { return board(core, number).cells(); },
+      .collect =
+          [](RunCore& core, BoardNumber number) {
+            finish_replays(of(core));
+            board(core, number).collect();
+          },
       .counted_so_far = counting(),
-      .reduce = reduce,
+      .reduce = [](RunCore& core, std::span<double> values, std::span<Reduce const> how) -> bool {
+        if constexpr (shares<R>) {
+          if (of(core).shared.alone) return false;
+          of(core).parts.strategy.reduce_in_place(values, how);
+        }
+        return true;
+      },
+      .switches = [](void* model) -> Switches {
+        if constexpr (has_switches<R>) return R::Backend::switches(model_at(model));
+        else return {};
+      },
+      .set_switches =
+          [](void* model, Switches const& off) {
+            if constexpr (has_switches<R>) R::Backend::set_switches(model_at(model), off);
+          },
+      .eval_modules = [](void* model) -> std::vector<std::string> {
+        if constexpr (has_switches<R>) return R::Backend::eval_modules(model_at(model));
+        else return {};
+      },
+      .set_eval_modules =
+          [](void* model, std::vector<std::string> const& names) {
+            if constexpr (has_switches<R>) R::Backend::set_modes(model_at(model), names);
+          },
+      .has_other_weights = has_other_weights,
   };
 };
 

@@ -29,7 +29,8 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+namespace loop {
 
 // What a file can hold of the data.
 
@@ -56,42 +57,23 @@ template <WrapsLoaders L>
   requires Jumps<L>
 inline constexpr bool loader_remembers<L> = wrapped_remember<typename L::WrappedLoaders>;
 
+FULGURITE_OF_ARGUMENTS(all_remember, std::tuple, loader_remembers<std::remove_reference_t<Ts>>&&...);
 FULGURITE_OF_ARGUMENTS(any_keeps_place, std::tuple, KeepsPlace<std::remove_reference_t<Ts>> || ...);
+FULGURITE_OF_ARGUMENTS(any_has_state, std::tuple, Stateful<std::remove_reference_t<Ts>, StateSaver> || ...);
 
 /// True if the position of each loader of a fit can be restored.
 template <class Source>
-inline constexpr bool all_remember_place = [] {
-  bool all = true;
-  if constexpr (Source::trains)
-    all = loader_remembers<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
-  if constexpr (Source::template evaluates<hook::val_dataloader>)
-    all = all && []<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
-      return (loader_remembers<std::remove_reference_t<Ls>> && ...);
-    }(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>{});
-  return all;
-}();
+inline constexpr bool all_remember_place = all_remember<TrainingTypes<Source>> && all_remember<ValidationTypes<Source>>;
 
-/// True if the training loader or a validation loader has a state.
+/// True if the training loader has a state, or a validation loader keeps its place by one.
 template <class Source>
-inline constexpr bool loaders_have_state = [] {
-  bool has = false;
-  if constexpr (Source::trains)
-    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, StateSaver>;
-  if constexpr (Source::template evaluates<hook::val_dataloader>)
-    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
-  return has;
-}();
+inline constexpr bool loaders_have_state =
+    any_has_state<TrainingTypes<Source>> || any_keeps_place<ValidationTypes<Source>>;
 
 /// True if the data have a state that a file holds besides the run's own.
 template <class R, class Source>
-inline constexpr bool data_has_state = [] {
-  bool has = loads_data_module<R, Source>;
-  if constexpr (Source::trains)
-    has = has || KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
-  if constexpr (Source::template evaluates<hook::val_dataloader>)
-    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
-  return has;
-}();
+inline constexpr bool data_has_state =
+    loads_data_module<R, Source> || any_keeps_place<TrainingTypes<Source>> || any_keeps_place<ValidationTypes<Source>>;
 
 // The data module, and how far the run is in its data. See docs/resume.md, Data.
 
@@ -104,9 +86,8 @@ void fold_data_module(Source& source, Archive& archive) {
 /// For a file that has no state of the data module. Warns if the module has one.
 template <class R, class Source>
 void keep_own_data_state(State<R>& run, Source& source) {
-  using Memory = typename R::Backend::RunFile::Memory;
   if constexpr (loads_data_module<R, Source>) {
-    Memory memory;
+    StateMemory memory;
     memory.save([&](auto& archive) { source.module().state(archive); });
     if (memory.holds_nothing()) return;
     run.warn_each("fulgurite.resume.data_state",
@@ -130,22 +111,21 @@ void fold_data_module_of_file(State<R>& run, Source& source, Archive& archive) {
 /// The validation loaders whose passes depend on their own state, by their positions. Loaders with resume_at start each
 /// pass from its beginning: the loops call their set_epoch.
 template <class R, class Source, class Archive>
-void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    if constexpr (any_keeps_place<decltype(source.template evaluation<hook::val_dataloader>())>) {
-      if (!run.loading.validation_is_open || lacks(archive, "val_loaders") ||
-          add_before_validation(run, "val_loaders", archive))
-        return;
-      auto loaders = source.template evaluation<hook::val_dataloader>();
-      archive.child("val_loaders", [&](auto& inner) {
-        auto one = [&, i = 0](auto& loader) mutable {
-          auto const name = std::to_string(i++);
-          if constexpr (KeepsPlace<std::remove_reference_t<decltype(loader)>>)
-            if (!lacks(inner, name)) inner.child(name, loader);
-        };
-        each_of(loaders, one);
-      });
-    }
+void fold_validation_loaders([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& source,
+                             [[maybe_unused]] Archive& archive) {
+  if constexpr (any_keeps_place<ValidationTypes<Source>>) {
+    if (!run.loading.validation_is_open || lacks(archive, "val_loaders") ||
+        add_before_validation(run, "val_loaders", archive))
+      return;
+    auto loaders = source.template evaluation<hook::val_dataloader>();
+    archive.child("val_loaders", [&](auto& inner) {
+      auto one = [&, i = 0](auto& loader) mutable {
+        auto const name = std::to_string(i++);
+        if constexpr (KeepsPlace<std::remove_reference_t<decltype(loader)>>)
+          if (!lacks(inner, name)) inner.child(name, loader);
+      };
+      each_of(loaders, one);
+    });
   }
 }
 
@@ -236,7 +216,7 @@ class BoardOfAll : Pinned {
       board_.counts.restart();
       auto const& parts = run.shared.parts;
       for (std::size_t rank = splits_model<R> ? parts.size() - 1 : 0; rank != parts.size(); ++rank) {
-        typename R::Backend::RunFile::Memory saved;
+        StateMemory saved;
         saved.read(parts[rank]);
         Board theirs;
         saved.load([&](auto& archive) { archive.child(name, theirs); });
@@ -260,7 +240,7 @@ class PartsOfAll : Pinned {
     if (run.shared.alone) return;
     if constexpr (splits_model<R>) bring_model_together();
     if (run.point.accumulating) exchange_open_window();
-    typename R::Backend::RunFile::Memory mine;
+    StateMemory mine;
     mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
     run.shared.parts = run.parts.strategy.gather(mine.text());
     std::vector<Figures*> figures;
@@ -280,7 +260,7 @@ class PartsOfAll : Pinned {
     auto& strategy = run_.parts.strategy;
     strategy.gather(*run_.parts.model, run_.parts.optimizers->optimizers);
     if constexpr (Stateful<typename R::Model, StateSaver>) {
-      typename R::Backend::RunFile::Memory kept;
+      StateMemory kept;
       auto const fold = [&](auto& archive) { archive.child("model", *run_.parts.model); };
       int const last = strategy.world() - 1;
       if (strategy.rank() == last) kept.save(fold);
@@ -353,7 +333,7 @@ template <class R, class Fold>
 bool load_own_part(State<R>& run, Fold&& fold) {
   auto const parts = std::exchange(run.shared.parts, {});
   if (parts.size() != static_cast<std::size_t>(run.parts.strategy.world())) return false;
-  typename R::Backend::RunFile::Memory mine;
+  StateMemory mine;
   mine.read(parts[static_cast<std::size_t>(run.parts.strategy.rank())]);
   mine.load(fold);
   return true;
@@ -501,8 +481,6 @@ void fold_training(State<R>& run, Archive& archive) {
 /// there are optimizers.
 template <class R, class Source>
 class BeforeResuming : Pinned {
-  using Memory = typename R::Backend::RunFile::Memory;
-
  public:
   BeforeResuming(State<R>& run, Source& source) : run_(run), source_(source) {}
 
@@ -529,23 +507,19 @@ class BeforeResuming : Pinned {
   State<R>& run_;
   Source& source_;
   KeptWeights<R> weights_{};
-  Memory model_{};
-  std::optional<Memory> training_{};
+  StateMemory model_{};
+  std::optional<StateMemory> training_{};
   Outcome outcome_{};
   SwitchHistory switches_{};
 };
 
-}  // namespace fulgurite::loop
-
-namespace fulgurite {
+}  // namespace loop
 
 /// The result of snapshot(trainer): everything that a checkpoint file written at this moment would hold. R: the key of
 /// its run. Copies share their content, which never changes. Tensors stay on their devices; those that are adjacent in
 /// memory are kept as one.
 template <class R>
 class Snapshot {
-  using Memory = typename R::Backend::RunFile::Memory;
-
  public:
   using Run = R;
 
@@ -599,7 +573,7 @@ class Snapshot {
  private:
   struct Kept {
     loop::KeptWeights<R> weights{};
-    Memory state{};
+    StateMemory state{};
     Left left{};
     SwitchHistory switches{};
   };

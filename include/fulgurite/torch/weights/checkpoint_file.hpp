@@ -134,8 +134,6 @@ WeightReport load_weights(auto& model, auto const& file, WeightOptions const& op
 /// the file is damaged.
 class RunFile {
  public:
-  using Memory = StateMemory;
-
   explicit RunFile(std::filesystem::path const& path);
   FULGURITE_MOVES(RunFile);
 
