@@ -149,6 +149,26 @@ TEST_CASE("a sparse gradient is clipped as the dense one that it is, whose rows 
   }
 }
 
+TEST_CASE("a look at sparse gradients leaves their rows as they are", "[clip]") {
+  auto const trained = [](fulgurite::NonFinite non_finite) {
+    struct Table : torch::nn::EmbeddingImpl {
+      Table() : EmbeddingImpl(torch::nn::EmbeddingOptions(7, 3).sparse(true)) {}
+      torch::Tensor training_step(torch::Tensor const& ids) { return forward(ids).square().sum(); }
+      auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.1); }
+    };
+    torch::manual_seed(1);
+    Table table;
+    auto trainer = fulgurite::make_trainer<Table>(fulgurite::TrainerOptions{.max_epochs = 1, .non_finite = non_finite},
+                                                  fulgurite::SingleDevice{fulgurite::cpu}, fulgurite::Float32{},
+                                                  fulgurite::Automatic{}, fulgurite::NoDefaults{});
+    std::vector<torch::Tensor> const ids(5, torch::tensor({2, 2, 2, 5, 2, 5}, torch::kLong));
+    trainer.fit(table, ids, fulgurite::NoValidation{});
+    CHECK_FALSE(table.weight.grad().is_coalesced());
+    return table.weight.detach().clone();
+  };
+  CHECK(fixtures::same_bits(trained(fulgurite::NonFinite::stop), trained(fulgurite::NonFinite::ignore)));
+}
+
 TEST_CASE("clipping asks the host for nothing", "[clip]") {
   Sum sum;
   {

@@ -353,6 +353,33 @@ TEST_CASE("an open fit that failed is over") {
   CHECK(listens.events->back() == "teardown");
 }
 
+TEST_CASE("a hook may close the fit that is closing, and one whose batch is under way") {
+  struct Closes {
+    using Stateless = ByChoice;
+    std::function<void()> close = [] {};
+    void on_train_end(Context&) { close(); }
+    void on_exception(std::exception const&, Context&) { close(); }
+  };
+  for (bool const fails : {false, true}) {
+    toy::P net;
+    auto data = toy::batches(3);
+    auto trainer =
+        make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Closes{}, Fails{});
+    int closed = 0;
+    {
+      auto fit = trainer.open(net, data, NoValidation{});
+      trainer.callback<Closes>().close = [&] { fit.close(), ++closed; };
+      CHECK(fit.advance() == FitStatus::more);
+      if (fails) CHECK_THROWS_AS(fit.advance(), std::runtime_error);
+      else fit.close();
+      CHECK(fit.advance() == FitStatus::finished);
+    }
+    CHECK(closed >= 1);
+    trainer.callback<Closes>().close = [] {};
+    trainer.open(net, data, NoValidation{}).close();
+  }
+}
+
 TEST_CASE("after close the trainer evaluates and fits, while the object of the fit is still there") {
   Whole net;
   auto data = toy::batches(3);

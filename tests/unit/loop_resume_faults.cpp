@@ -236,6 +236,20 @@ TEST_CASE("resume: a window that is done again has its row of learning rates") {
   }
 }
 
+TEST_CASE("an epoch that is skipped leaves its step to the next one, whose learning rate is logged once") {
+  struct Skips {
+    using Stateless = ByChoice;
+    Flow on_train_batch_start(Context& ctx) { return ctx.current_epoch() == 0 ? Flow::skip_epoch : Flow::proceed; }
+  };
+  Folder const folder;
+  auto options = below(folder.path, 3);
+  options.log_every_n_steps = 1;
+  auto trainer = trainer_of(options, Skips{}, LearningRateMonitor{}, CSVLogger{});
+  Scripted model;
+  said([&] { trainer.fit(model, toy::batches(2), toy::batches(1)); });
+  CHECK(trainer.callback<LearningRateMonitor>().lrs().at("lr-SGD").size() == 4);
+}
+
 TEST_CASE("resume: after a failure in the sanity check the fit begins with the start of its first epoch") {
   struct FailsInCheck {
     using Stateless = ByChoice;

@@ -131,6 +131,7 @@ class LearningRateMonitor {
     log(ctx, Interval::step);
   }
   void on_train_epoch_start(auto& ctx) {
+    last_batch_ = -1;
     if (options_.logging_interval != Interval::step) log(ctx, Interval::epoch);
   }
 

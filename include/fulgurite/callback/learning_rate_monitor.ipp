@@ -39,7 +39,8 @@ void LearningRateMonitor::state(auto& archive) {
     keys.push_back(key);
     counts.push_back(earlier_[key] + values.size());
   }
-  archive("last_step", last_step_)("last_batch", last_batch_)("keys", keys)("counts", counts);
+  archive("last_step", last_step_)("keys", keys)("counts", counts);
+  if (!lacks(archive, "last_batch")) archive("last_batch", last_batch_);
   auto const& every = options_.logging_interval;
   archive.option("logging_interval", std::string(!every ? "any" : *every == Interval::step ? "step" : "epoch"));
   archive.option("log_momentum", options_.log_momentum).option("log_weight_decay", options_.log_weight_decay);

@@ -104,9 +104,7 @@ class ModelPruning {
   }
   void before_statistics_pass(auto& ctx) { masks_of(ctx).apply_to_weights(); }
   void teardown(auto& ctx) {
-    if (ctx.stage() != Stage::fit || !options_.make_pruning_permanent || !masks_) return;
-    ended_ = masks_.save();
-    masks_.reset();
+    if (ctx.stage() == Stage::fit && options_.make_pruning_permanent && masks_) keep_for_files();
   }
 
   /// The masked share of the chosen parameters' elements.
@@ -136,6 +134,8 @@ class ModelPruning {
                               report::formatted("%.2f", 100 * sparsity()) + " %)\n");
   }
 
+  /// Frees the masks, and what they hold on a device.
+  void keep_for_files();
   /// `names`: the names of the pruned parameters.
   void check(std::vector<std::string> const& names) const;
 

@@ -36,9 +36,21 @@ FULGURITE_BODY void ModelPruning::check(std::vector<std::string> const& names) c
                 "names in .parameters");
 }
 
+FULGURITE_BODY void ModelPruning::keep_for_files() {
+  ended_ = masks_.save();
+  std::vector<SavedTensor*> handles;
+  for (auto& mask : ended_) {
+    handles.push_back(&mask.bits);
+    if (mask.initial) handles.push_back(&*mask.initial);
+  }
+  copy_handles(handles, CopyTo::host);
+  masks_.reset();
+}
+
 void ModelPruning::state(auto& archive) {
   using Archive = std::remove_cvref_t<decltype(archive)>;
   if constexpr (Archive::loading) {
+    ended_.clear();
     archive("masks", restored_);
     if (masks_ && !restored_.empty()) masked_ = masks_.load(std::exchange(restored_, {}));
   } else {

@@ -393,6 +393,7 @@ class StageRunner final : public StageRun, Pinned {
 /// Like libtorch::clip_norm, over the parts of all ranks in their order. The bits are those of one process that has all
 /// parameters in that order. Gradients must be on the CPU.
 at::Tensor clip_split_norm(Group& group, auto const& parameters, double limit) {
+  libtorch::sum_sparse_rows(parameters);
   libtorch::Gradients const gradients(parameters);
   std::string mine;
   if (!gradients->empty()) {

@@ -557,7 +557,7 @@ class [[nodiscard]] OpenedFit : Pinned {
   OpenedFit(loop::State<R>& run, Pack& pack, Source source, From from)
       : run_(run), source_(std::move(source)), fit_(std::in_place, run, pack, source_, std::move(from)) {}
   ~OpenedFit() {
-    if (fit_)
+    if (open_)
       fit_->abandon(Error("fulgurite.trainer.left_open",
                           "an open fit was destroyed before it was closed: call close() when training is to end"));
   }
@@ -565,7 +565,7 @@ class [[nodiscard]] OpenedFit : Pinned {
   /// Trains on one batch, with everything that follows from it: hooks, validation, checkpoints, the end of the epoch.
   /// Returns `waiting`, and does nothing, if the loader's `batch_is_ready()` is false; after the end `finished`.
   FitStatus advance() {
-    if (!fit_ || finished_) return FitStatus::finished;
+    if (!open_ || finished_) return FitStatus::finished;
     if (!guarded([&] { return fit_->is_ready(); })) return FitStatus::waiting;
     finished_ = !guarded([&] { return fit_->advance(); });
     return finished_ ? FitStatus::finished : FitStatus::more;
@@ -581,7 +581,7 @@ class [[nodiscard]] OpenedFit : Pinned {
     auto last = began;
     if (next_batch().expected() > budget) {
       next_batch().forget_one();
-      return finished_ || !fit_ ? FitStatus::finished : FitStatus::more;
+      return finished_ || !open_ ? FitStatus::finished : FitStatus::more;
     }
     for (;;) {
       auto& times = next_batch();
@@ -597,19 +597,33 @@ class [[nodiscard]] OpenedFit : Pinned {
   /// by a requested stop: an open accumulation window is stepped, the epoch's end hooks run, and no validation follows.
   /// A run that resumes from the last checkpoint continues that epoch. Afterwards the trainer can evaluate and fit.
   void close() {
-    if (!fit_) return;
-    guarded([&] { fit_->close(); });
-    fit_.reset();
+    if (!std::exchange(open_, false)) return;
+    Call const call(*this);
+    fit_->close();
   }
 
  private:
+  /// A call of the fit, whose hooks may call this object, too. The outermost one that the fit does not outlive frees
+  /// the trainer.
+  class Call : Pinned {
+   public:
+    explicit Call(OpenedFit& of) : of_(of) { ++of_.calls_; }
+    ~Call() {
+      if (--of_.calls_ == 0 && !of_.open_) of_.fit_.reset();
+    }
+
+   private:
+    OpenedFit& of_;
+  };
+
   /// After an exception the fit is over.
   template <class Body>
-  auto guarded(Body&& body) {
+  bool guarded(Body&& body) {
+    Call const call(*this);
     try {
       return body();
     } catch (...) {
-      fit_.reset();
+      open_ = false;
       throw;
     }
   }
@@ -625,7 +639,8 @@ class [[nodiscard]] OpenedFit : Pinned {
   Source source_;
   std::optional<loop::OpenFit<R, Pack, Source, From>> fit_;  ///< until it is closed, or has failed
   loop::BatchTimes times_{}, check_times_{};
-  bool finished_ = false;
+  bool open_ = true, finished_ = false;
+  int calls_ = 0;
 };
 
 }  // namespace fulgurite

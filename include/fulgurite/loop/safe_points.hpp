@@ -287,8 +287,9 @@ void check_device(State<R>& run) {
           "Fp16Mixed scales the loss, which needs a GPU, and this machine has none: use Bf16Mixed, or a CUDA device");
 }
 
-/// Calls prepare_data, setup and configure_model; then `load_file()` loads a file's weights into the model, and the
-/// strategy receives it. `find_file()` opens the file before setup, so that setup knows which run is resumed.
+/// Calls prepare_data, setup and configure_model; then `load_file()` loads a file's weights into the model, which has
+/// become float64 before, if that is the precision, whatever the file holds; and the strategy receives it.
+/// `find_file()` opens the file before setup, so that setup knows which run is resumed.
 template <class R, class Pack, class Source, class Ctx, class Find, class Load>
 void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Find&& find_file, Load&& load_file) {
   run.made.log_dir_before = run.made.log_dir;

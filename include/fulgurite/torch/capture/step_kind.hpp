@@ -136,7 +136,7 @@ class StepKinds {
       auto const question = step.changed(newest->answers);
       why = question
                 ? "training_step reads ctx." + std::string(loop::name_of(*question)) + "(), which changes too often"
-                : "the batch holds a number or a text that differs at each step: put it into a tensor, which a "
+                : "the batch holds a number or a text that changes too often: put it into a tensor, which a "
                   "replay reads each time";
     }
     if (alike == most_alike || !why.empty()) {

@@ -40,9 +40,13 @@ namespace libtorch {
 
 /// The part of a gradient that holds numbers: all of it, or a sparse gradient's values.
 at::Tensor dense_part(at::Tensor const& gradient);
-/// The same of a parameter's gradient. A sparse one is made to store one row for each index first: backward stores a
-/// row for each use of an index, and norms and elements are those of their sums.
-at::Tensor summed_gradient(at::Tensor const& parameter);
+/// Makes a sparse gradient store one row for each index: backward stores a row for each use of an index, and the norm
+/// and the elements that are limited are those of their sums. On a GPU this waits for the device.
+void sum_rows(at::Tensor const& parameter);
+void sum_sparse_rows(auto const& parameters) {
+  if constexpr (!requires { parameters.each_gradient([](at::Tensor const&) {}); })  // flat gradients are dense
+    for (auto const& parameter : parameters) sum_rows(parameter);
+}
 
 /// The defined gradients of some parameters, valid during one call. The list is thread-local and reused, so that a step
 /// allocates none. Parameters that know their flat gradients (ArenaParameters) give a few flat tensors.
@@ -53,7 +57,8 @@ class Gradients : Pinned {
       parameters.each_gradient([](at::Tensor const& flat) { list().push_back(flat); });
     } else
       for (auto const& parameter : parameters) {
-        if (parameter.grad().defined()) list().push_back(summed_gradient(parameter));
+        auto const& gradient = parameter.grad();
+        if (gradient.defined()) list().push_back(dense_part(gradient));
       }
   }
   ~Gradients() { list().clear(); }
@@ -112,6 +117,7 @@ std::vector<at::Tensor> norms_of(auto const& parameters, std::vector<at::Tensor>
 /// tensor on the gradients' device; the caller may read it.
 template <class Parameters>
 at::Tensor clip_norm(Parameters const& parameters, double limit) {
+  sum_sparse_rows(parameters);
   Gradients const gradients(parameters);
   if (gradients->empty()) return at::zeros({});
   auto norms = norms_of(parameters, *gradients);
@@ -134,6 +140,7 @@ at::Tensor clip_norm(Parameters const& parameters, double limit) {
 /// Limits every element to [-limit, limit].
 template <class Parameters>
 void clip_value(Parameters const& parameters, double limit) {
+  sum_sparse_rows(parameters);
   Gradients const gradients(parameters);
   if (gradients->empty()) return;
   if (gradients->front().is_cpu()) {

@@ -15,10 +15,11 @@ FULGURITE_BULK_BODY at::Tensor dense_part(at::Tensor const& gradient) {
   return gradient.is_sparse() ? gradient._values() : gradient;
 }
 
-FULGURITE_BULK_BODY at::Tensor summed_gradient(at::Tensor const& parameter) {
-  if (auto const& gradient = parameter.grad(); gradient.is_sparse() && !gradient.is_coalesced())
-    parameter.mutable_grad() = gradient.coalesce();
-  return dense_part(parameter.grad());
+FULGURITE_BULK_BODY void sum_rows(at::Tensor const& parameter) {
+  auto const& gradient = parameter.grad();
+  if (!gradient.defined() || !gradient.is_sparse() || gradient.is_coalesced()) return;
+  at::NoGradGuard const no_graph;
+  parameter.mutable_grad() = gradient.coalesce();
 }
 
 FULGURITE_BULK_BODY bool Gradients::on_one_device() const {
