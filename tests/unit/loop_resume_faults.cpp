@@ -238,7 +238,6 @@ TEST_CASE("resume: a window that is done again has its row of learning rates") {
 
 TEST_CASE("an epoch that is skipped leaves its step to the next one, whose learning rate is logged once") {
   struct Skips {
-    using Stateless = ByChoice;
     Flow on_train_batch_start(Context& ctx) { return ctx.current_epoch() == 0 ? Flow::skip_epoch : Flow::proceed; }
   };
   Folder const folder;
