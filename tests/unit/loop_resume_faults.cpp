@@ -243,7 +243,7 @@ TEST_CASE("an epoch that is skipped leaves its step to the next one, whose learn
   Folder const folder;
   auto options = below(folder.path, 3);
   options.log_every_n_steps = 1;
-  auto trainer = trainer_of(options, Skips{}, LearningRateMonitor{}, CSVLogger{});
+  auto trainer = trainer_of(options, Skips{}, LearningRateMonitor{{.logging_interval = Interval::step}}, CSVLogger{});
   Scripted model;
   said([&] { trainer.fit(model, toy::batches(2), toy::batches(1)); });
   CHECK(trainer.callback<LearningRateMonitor>().lrs().at("lr-SGD").size() == 4);
