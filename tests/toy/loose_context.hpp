@@ -36,7 +36,12 @@ struct LooseRun : fulgurite::loop::RunCore {
       .unchecked_steps = [](RunCore const&) { return 0L; },
       .device_stats = [](RunCore&) { return std::vector<std::pair<std::string, double>>(); },
       .model_rows = [](RunCore&, int, bool, std::vector<fulgurite::report::ModelRow>&) {},
-      .reduce = [](RunCore&, std::span<double>, std::span<fulgurite::Reduce const>) { return true; }};
+      .reduce = [](RunCore&, std::span<double>, std::span<fulgurite::Reduce const>) { return true; },
+      .switches = [](void*) { return fulgurite::Switches(); },
+      .set_switches = [](void*, fulgurite::Switches const&) {},
+      .eval_modules = [](void*) { return std::vector<std::string>(); },
+      .set_eval_modules = [](void*, std::vector<std::string> const&) {},
+      .has_other_weights = [](RunCore&) { return false; }};
 };
 
 inline int LooseRun::number_of(RunCore const& core) { return static_cast<LooseRun const&>(core).number; }

@@ -372,7 +372,7 @@ concept ModelLike =
 // The requirements for a strategy, a precision, an optimization and an optimizer.
 
 /// A strategy declares where it computes and what it can do; its `Backend` is everything that the loops need from its
-/// tensor library.
+/// tensor library. What each must have is what that of the tests has, tests/toy/backend.hpp.
 template <class S>
 concept StrategyLike = requires {
   typename S::Backend;

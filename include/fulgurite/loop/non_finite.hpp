@@ -196,13 +196,12 @@ void watch_finite(State<R>& run) {
 /// Handles a non-finite value in the current batch: throws, or lets the update of its window be skipped.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_non_finite(State<R>& run, std::string const& what) {
+  bool const stops = run.asked.options.non_finite == NonFinite::stop;
+  if constexpr (shares<R>) run.shared.together |= stops;  // gradients are those of all ranks, too
   // A buffer that the current batch has set to nan, such as the statistics of a batch norm: it was written before the
   // loss was known, and there is no copy of it.
   std::string const spoiled = R::Backend::buffer_with_nan(*run.parts.model);
-  if (run.asked.options.non_finite == NonFinite::stop) {
-    if constexpr (shares<R>) run.shared.together = true;  // gradients are those of all ranks, too
-    refuse_update(run, what, spoiled);
-  }
+  if (stops) refuse_update(run, what, spoiled);
   run.watch.finite.look = Look::found;
   warn_of_skipped(run, what, spoiled);
 }

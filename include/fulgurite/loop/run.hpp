@@ -459,12 +459,12 @@ struct ProgramCalls {
 
   // What is switched off in a model, and which of its modules are in eval mode: nothing, if the tensor library knows of
   // no such switches in this model.
-  Switches (*switches)(void* model) = nullptr;
-  void (*set_switches)(void* model, Switches const& off) = nullptr;
-  std::vector<std::string> (*eval_modules)(void* model) = nullptr;
-  void (*set_eval_modules)(void* model, std::vector<std::string> const& names) = nullptr;
+  Switches (*switches)(void* model);
+  void (*set_switches)(void* model, Switches const& off);
+  std::vector<std::string> (*eval_modules)(void* model);
+  void (*set_eval_modules)(void* model, std::vector<std::string> const& names);
   /// True if the model has another first weight than at the last call: another one may have the same address.
-  bool (*has_other_weights)(RunCore& run) = nullptr;
+  bool (*has_other_weights)(RunCore& run);
 };
 template <class R>
 struct ProgramCallsOf;
