@@ -3,7 +3,7 @@
 //   cli --help
 //   cli fit --trainer.max_epochs 3 --model.lr 2e-3        on digits that the program draws
 //   cli fit --trainer.max_epochs 3 --data.folder FOLDER   on MNIST's files in that folder
-//   cli tune > tuned.toml                                 searches a batch size and a learning rate
+//   cli tune --tune.batch_size true > tuned.toml          searches a batch size and a learning rate
 
 #include <cstdint>
 #include <string>

@@ -25,7 +25,7 @@ struct ConsoleLoggerOptions {
 
 /// Prints metrics as lines: `ConsoleLogger{}`, `ConsoleLogger{{.every_n_steps = 500}}`, `ConsoleLogger{{.every_n_steps
 /// = -1}}`. A line has the latest value of each metric that was logged since the previous line, with its step if that
-/// is an earlier one: "epoch 0, step 49: loss 0.4321, val/acc 0.91 (step 39)". Remaining values are written when the
+/// is an earlier one: "epoch 0, step 49: loss 0.432, val/acc 0.910 (step 39)". Remaining values are written when the
 /// run ends. Only rank zero writes. Nothing is overwritten, so the lines are the same in a file and in a terminal.
 class ConsoleLogger {
  public:
