@@ -38,6 +38,7 @@ struct Ctx {
   std::vector<Row> rows{};
   TrainerOptions const& options() const { return given; }
   long logged_steps() const { return step; }
+  long batch_idx() const { return step; }
   void each_optimizer(auto&& f) {
     for (std::size_t i = 0; i != all.size(); ++i) f(i, all[i]);
   }

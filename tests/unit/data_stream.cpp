@@ -67,6 +67,16 @@ TEST_CASE("any input range is a stream, also one that can be read once only") {
   CHECK(all(once) == std::vector{7, 8, 9});
 }
 
+TEST_CASE("a sample of a stream is drawn with its batch, and not before") {
+  int drawn = 0;
+  auto loader = stream_in_batches(
+      [&] { return std::views::iota(0, 7) | std::views::transform([&](int i) { return ++drawn, i; }); },
+      {.batch_size = 3});
+  std::vector<int> seen;
+  for ([[maybe_unused]] auto& batch : loader) seen.push_back(drawn);
+  CHECK(seen == std::vector{3, 6, 7});
+}
+
 TEST_CASE("samples of a stream are gathered into batches") {
   auto const open = [] { return std::views::iota(0, 7); };
   using Batches = std::vector<std::vector<int>>;

@@ -85,6 +85,10 @@ TEST_CASE("place: SLURM's steps meet on their first node, at a port of their job
   CHECK(place.local_world == 2);
   CHECK(place.host == "gpu03");
   CHECK(place.port == 16234);
+  for (auto const& [list, first] : {std::pair{"gpu[1-4]-ib", "gpu1-ib"}, {"rack[1-2]n[03-4],one", "rack1n03"}}) {
+    all["SLURM_NODELIST"] = list;
+    CHECK(place_of(all)->host == first);
+  }
   all["SLURM_NODELIST"] = "one,two";
   all["MASTER_PORT"] = "99";
   CHECK(place_of(all)->host == "one");

@@ -227,3 +227,16 @@ TEST_CASE("json lines: a state before the hyper-parameters has none of them, and
   logger.finalize(0);  // told without a row
   CHECK(content(folder / lines).ends_with("{\"step\":0,\"loss\":4}\n{\"hparams\":{\"lr\":0.5}}\n"));
 }
+
+TEST_CASE("json lines: a fit that fails before it resumes writes none of its hyper-parameters") {
+  Folder const folder;
+  Ctx ctx;
+  JsonLinesLogger logger(folder.path);
+  logger.setup(ctx);
+  std::vector<Scalar> const cells{{"loss", 1}};
+  logger.log_metrics(cells, 0);
+  logger.log_hyperparams(std::vector<Hyperparameter>{{"lr", 0.5}});
+  logger.do_not_continue();
+  logger.finalize(0);
+  CHECK(content(folder / lines) == "{\"step\":0,\"loss\":1}\n");
+}

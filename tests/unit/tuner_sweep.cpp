@@ -263,6 +263,15 @@ TEST_CASE("a metric that nobody logs fails its member, at a rung or at the end")
   CHECK(sweep({1}).starts_with("[fulgurite.tune.no_value]"));
 }
 
+TEST_CASE("a member whose value is NaN ranks behind those with a value, whatever it has passed") {
+  using tune::Fate;
+  tune::Standing const none{.fate = Fate::completed, .rungs = 1, .value = std::nan("")},
+      cut{.fate = Fate::interrupted, .value = 2.0}, failed{.fate = Fate::failed};
+  CHECK(tune::before(Mode::min, cut, none));
+  CHECK_FALSE(tune::before(Mode::min, none, cut));
+  CHECK(tune::before(Mode::min, none, failed));
+}
+
 TEST_CASE("Ctrl-C ends all members after their batch, and what is known is there") {
   std::atomic<long> steps = 0;
   auto const make = [&](Setting const& setting, auto probe) {

@@ -307,10 +307,15 @@ class InBatches {
   auto operator()(long epoch) {
     samples_.set_epoch(epoch);
     auto const size = static_cast<std::size_t>(options_.batch_size);
-    return [this, size, at = samples_.begin()]() mutable {
+    return [this, size, at = samples_.begin(), fresh = true]() mutable {
       Group group;
       group.reserve(size);
-      for (; group.size() < size && at != std::default_sentinel; ++at) group.push_back(std::move(*at));
+      while (group.size() < size) {
+        // A sample is not drawn before its batch is: it may be made by the model, or arrive late.
+        if (!std::exchange(fresh, false) && at != std::default_sentinel) ++at;
+        if (at == std::default_sentinel) break;
+        group.push_back(std::move(*at));
+      }
       bool const enough = options_.drop_last ? group.size() == size : !group.empty();
       return enough ? std::optional<Collated>(collate_(std::move(group))) : std::optional<Collated>();
     };

@@ -118,7 +118,7 @@ void share_statistics([[maybe_unused]] Group& group, [[maybe_unused]] Model& mod
       auto const batches = norm->num_batches_tracked.to(norm->running_mean.device(), at::kDouble);
       for (auto const& one : {norm->running_mean, norm->running_var}) {
         statistics.push_back(one);
-        mine.push_back(one.to(at::kDouble).mul_(batches));
+        mine.push_back(one.to(at::kDouble) * batches);
       }
       counts.push_back(norm->num_batches_tracked);
       mine.push_back(batches.reshape({1}));

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -160,13 +161,17 @@ class Environment {
     return place;
   }
 
-  /// The first node of a SLURM list: "gpu[03-07,9],cpu1" begins with gpu03.
+  /// The first node of a SLURM list: "gpu[03-07,9]-ib,cpu1" begins with gpu03-ib.
   static std::string first_node(std::string_view list) {
-    auto const end = list.find_first_of(",[");
-    std::string name(list.substr(0, end));
-    if (end == std::string_view::npos || list[end] == ',') return name;
-    auto const inside = list.substr(end + 1);
-    return name.append(inside.substr(0, inside.find_first_of("-,]")));
+    std::string name;
+    for (;;) {
+      auto const end = std::min(list.find_first_of(",["), list.size());
+      name += list.substr(0, end);
+      if (end == list.size() || list[end] == ',') return name;
+      list.remove_prefix(end + 1);
+      name += list.substr(0, list.find_first_of("-,]"));
+      list.remove_prefix(std::min(list.find(']'), list.size() - 1) + 1);
+    }
   }
 
   static constexpr int most_ranks = 1 << 20;

@@ -176,9 +176,11 @@ class FolderLogger {
   /// Sets the folder of the run that the next fit resumes; called before its setup.
   void continue_in(std::filesystem::path folder) { folder_.continue_in(std::move(folder)); }
 
-  /// The fit failed before it resumed from its file: restores the previous folder, and drops no row.
+  /// The fit failed before it resumed from its file: restores the previous folder, drops no row, and writes none of its
+  /// hyper-parameters.
   void do_not_continue() {
     keep_.reset();
+    pending_.reset();
     folder_.do_not_continue();
   }
 

@@ -60,9 +60,9 @@ struct Standing {
   int epochs() const;
 };
 
-/// True if `a` ranks before `b` in a table. Members that failed or never began rank last. Among the others, those that
-/// passed more rungs rank first, since a value after 9 epochs does not compare with one after 1; then those that were
-/// not interrupted; then the value decides.
+/// True if `a` ranks before `b` in a table. Members that failed or never began rank last, behind those without a value,
+/// or whose value is NaN. Among the others, those that passed more rungs rank first, since a value after 9 epochs does
+/// not compare with one after 1; then those that were not interrupted; then the value decides.
 bool before(Mode mode, Standing const& a, Standing const& b);
 
 // The options of a sweep, and their checks.
