@@ -34,11 +34,11 @@ struct Ctx {
   TrainerOptions given{.log_every_n_steps = 1};
   std::vector<Sgd> all{Sgd{}};
   std::vector<Moves> schedules{};
-  long step = 0;
+  long step = 0, batch = 0;
   std::vector<Row> rows{};
   TrainerOptions const& options() const { return given; }
   long logged_steps() const { return step; }
-  long batch_idx() const { return step; }
+  long batch_idx() const { return batch; }
   void each_optimizer(auto&& f) {
     for (std::size_t i = 0; i != all.size(); ++i) f(i, all[i]);
   }
@@ -130,6 +130,7 @@ TEST_CASE("lr monitor: once in an accumulation window, never without a cadence")
   Ctx ctx;
   LearningRateMonitor monitor;
   monitor.on_train_batch_start(ctx);
+  ctx.batch = 1;
   monitor.on_train_batch_start(ctx);
   CHECK(ctx.rows.size() == 1);
   ctx.given.log_every_n_steps = 0;
