@@ -265,6 +265,25 @@ TEST_CASE("a rate alone is taken as torch::optim takes it", "[arena]") {
   CHECK(fulgurite::optim::SGD(*net, 0.5).lr(0) == 0.5);
 }
 
+TEST_CASE("a frozen parameter stays where it is when a group is added inside of a window", "[arena]") {
+  for (bool const frozen_first : {false, true}) {
+    std::vector<Tensor> all;
+    for (int i = 0; i != 3; ++i) all.push_back(torch::ones({2}).requires_grad_());
+    ours::Adam adam(std::vector{all[0], all[1]}, {.lr = 0.1});
+    adam.zero_grad();
+    (all[0].sum() + all[1].sum()).backward();
+    adam.step();
+    auto const before = all[0].detach().clone();
+    if (frozen_first) all[0].set_requires_grad(false);
+    adam.zero_grad();
+    if (!frozen_first) all[0].set_requires_grad(false);
+    adam.add_group({all[2]}, {.lr = 0.1});
+    all[1].sum().backward();
+    adam.step();
+    CHECK(torch::equal(all[0], before));
+  }
+}
+
 TEST_CASE("groups have options of their own; tied and doubly given parameters", "[arena]") {
   auto by_torch = parameters(), flat = parameters();
   theirs::Adam raw(

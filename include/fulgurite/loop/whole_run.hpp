@@ -360,9 +360,10 @@ template <class R, class Write, class Visit>
 void write_together(State<R>& run, std::filesystem::path const& file, Write&& write, Visit&& visit) {
   if (run.shared.alone) {
     if constexpr (splits_model<R>)
-      throw Error("fulgurite.pipeline.file",
-                  file.string() + " is not written: this run has failed, and what other processes have trained of the "
-                                  "model is out of reach. Go on from the last file");
+      if (run.parts.strategy.world() != 1)
+        throw Error("fulgurite.pipeline.file",
+                    file.string() + " is not written: this run has failed, and what other processes have trained of "
+                                    "the model is out of reach. Go on from the last file");
     return speaks_for_all(run) ? write() : void();
   }
   constexpr char exists = 'e', fails = 'f';

@@ -287,7 +287,8 @@ FULGURITE_BULK_BODY void ArenaLayout::move_in(Slot& slot, Buffer const& buffer) 
   slot.version = version_of(slot.gradient);
   slot.received = had;
   if (had) take_gradient(slot);
-  else if (slot.parameter.requires_grad()) slot.parameter.mutable_grad() = slot.gradient;
+  else if (slot.parameter.requires_grad() || slot.parameter.grad().defined())  // a frozen one may hold its old slice
+    slot.parameter.mutable_grad() = slot.gradient;
 }
 
 }  // namespace fulgurite::libtorch
