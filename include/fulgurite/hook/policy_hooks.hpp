@@ -60,7 +60,8 @@ namespace fulgurite::hook {
   ROW(moves_momentum,                Takes::nothing, Answer::value, Where::fit)                        \
   /* Once a fit, when the optimizers are made: throws an Error for wrong constants. */ \
   ROW(check,                         Takes::nothing, Answer::none,  Where::fit)
-// Functions that every strategy must have.
+// Functions that every strategy must have, beside the type `Backend` and the constants `on_gpu`, `is_distributed` and
+// `captures`. The `seed` of `backward(loss, seed)` is a tensor.
 #define FULGURITE_STRATEGY_FUNCTIONS(ROW)                                                              \
   /* Once a run, after the hooks `setup` and `configure_model`: takes the model to its device, in the type of the \
      precision. */ \
