@@ -153,6 +153,12 @@ def a_process_that_fails_ends_the_others_with_its_name(lab):
 
 
 @case
+def one_process_that_fails_has_all_of_the_model_and_leaves_its_file(lab):
+    start = lab.ends(1, '--fault', 'throw:0:1', says=['the third disk'])
+    need(list((start.out / 'rescue').glob('*.safetensors')), 'no file was written')
+
+
+@case
 def a_gradient_that_is_no_number_is_everybodys(lab):
     for rank in 0, 1, 2:
         words = '--balance', '355', '--fault', f'nan:{rank}:1'
