@@ -182,6 +182,14 @@ def two_and_four_ranks_have_equal_bits_and_take_the_step_of_one_process(lab):
 
 
 @case
+def ranks_that_the_system_reaps_have_not_failed(lab):
+    def ignore():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    Start(lab.trainee, 2, lab.folder, ['--devices', '2', '--steps', '2'], prepare=ignore).fine()
+
+
+@case
 def a_window_is_exchanged_once_and_clipped_as_a_whole(lab):
     words = '--accumulate', '2', '--clip', '1', '--steps', '6'
     start = lab.own(2, '--engine', 'ordered', '--batch', '4', *words).fine().alike()

@@ -93,8 +93,9 @@ struct Asks : toy::P {
 
 }  // namespace
 
-TEST_CASE("a data module is asked once a fit for each loader; loaders that it lends are not copied; they are told each "
-          "epoch") {
+TEST_CASE(
+    "a data module is asked once a fit for each loader; loaders that it lends are not copied; they are given each "
+    "epoch") {
   toy::Validated model;
   Lends data;
   trace.clear();

@@ -89,7 +89,7 @@ auto fitted(Given const& zero, Given const& one, int window, int every, int at, 
                                        rank, Float32{}, Automatic{.accumulate_grad_batches = window}, asks);
     Gaps train{rank.rank() == 0 ? zero : one};
     toy::OwnPart<double> val{toy::batches(1)};
-    if constexpr (std::is_same_v<From, loop::Anew>) trainer.fit(model, train, val);
+    if constexpr (std::is_same_v<From, loop::FromScratch>) trainer.fit(model, train, val);
     else trainer.fit(model, train, val, from);
     return model.weights;
   });
@@ -112,7 +112,7 @@ std::vector<std::string> by_hand(Given const& zero, Given const& one, Cs... call
 }  // namespace
 
 TEST_CASE("ranks: one whose loader left out a window's first batch validates and writes inside it, as the others") {
-  auto const all = fitted({1, 2, none, 3}, {none, 4, none, 5}, 2, 1, 1, loop::Anew{});
+  auto const all = fitted({1, 2, none, 3}, {none, 4, none, 5}, 2, 1, 1, loop::FromScratch{});
   for (auto const& rank : all) CHECK(rank.error == "");
   // The first window has the mean of what some rank had, 1 / 2, and of 2 and 4, halved; the second that of 3 and 5.
   CHECK(all[0].result == std::vector<double>{2, 6});
@@ -151,7 +151,7 @@ TEST_CASE("ranks: the same of a file that a hook writes inside the window") {
 }
 
 TEST_CASE("ranks: how many batches of an open window a loader has left out is in the file for each of them") {
-  auto const all = fitted({1, 2, 3}, {1, none, 6}, 3, 2, 1, loop::Anew{});
+  auto const all = fitted({1, 2, 3}, {1, none, 6}, 3, 2, 1, loop::FromScratch{});
   for (auto const& rank : all) CHECK(rank.error == "");
   auto const after = fitted({1, 2, 3}, {1, none, 6}, 3, 2, 0, CkptPath{"here"});
   for (auto const& rank : after) CHECK(rank.error == "");

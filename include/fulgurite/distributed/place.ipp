@@ -81,10 +81,10 @@ class Child : Pinned {
     if (now == 0 || (now < 0 && errno == EINTR)) return ended_;
     pass_on(silent);
     for (auto& pipe : pipes_) pipe.end("[rank " + std::to_string(rank_) + "] ", silent);
-    if (now < 0 && errno != ECHILD) ended_ = "it cannot be waited for";
-    else if (now < 0) ended_ = std::string();  // SIGCHLD is ignored, so the system has reaped it: others find a failure
-    else if (WIFSIGNALED(status)) ended_ = "it was killed by signal " + signal_name(WTERMSIG(status));
-    else if (WEXITSTATUS(status) != 0) ended_ = "its program returned " + std::to_string(WEXITSTATUS(status));
+    // `now` is below 0 where the program ignores SIGCHLD: the system has reaped it, and other ranks find a failure.
+    if (now > 0 && WIFSIGNALED(status)) ended_ = "it was killed by signal " + signal_name(WTERMSIG(status));
+    else if (now > 0 && WEXITSTATUS(status) != 0)
+      ended_ = "its program returned " + std::to_string(WEXITSTATUS(status));
     else ended_ = std::string();
     return ended_;
   }

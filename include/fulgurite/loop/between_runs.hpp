@@ -257,8 +257,8 @@ void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& 
                        RunSearch<R> const& search) {
   run_alone(run, users, model, source, search, [&](auto& own, auto& pack) {
     own.asked.options.*Kind::limit_of = Batches{0};
-    if constexpr (std::is_same_v<Kind, Prediction>) run_prediction(own, pack, source, false, Anew{});
-    else run_evaluation<Kind>(own, pack, source, Anew{});
+    if constexpr (std::is_same_v<Kind, Prediction>) run_prediction(own, pack, source, false, FromScratch{});
+    else run_evaluation<Kind>(own, pack, source, FromScratch{});
   });
 }
 

@@ -211,10 +211,10 @@ template <class T>
 inline constexpr bool is_snapshot = is_of<Snapshot, T>;
 
 /// Stands for a CkptPath if none is given, so that a program that never resumes contains no code for it.
-struct Anew {};
+struct FromScratch {};
 template <class From>
 concept StartingPoint =
-    std::same_as<From, Anew> || is_snapshot<From> || std::convertible_to<From, std::optional<CkptPath>>;
+    std::same_as<From, FromScratch> || is_snapshot<From> || std::convertible_to<From, std::optional<CkptPath>>;
 
 template <class... Args>
 inline constexpr bool names_file =
@@ -230,7 +230,7 @@ FULGURITE_OF_ARGUMENTS(any_resumes_fit, Pack, resumes_fit<Ts> || ...);
 /// The starting point of a call as one type.
 template <class From>
 std::optional<CkptPath> path_of(From const& from) {
-  if constexpr (std::same_as<From, Anew> || is_snapshot<From>) return std::nullopt;
+  if constexpr (std::same_as<From, FromScratch> || is_snapshot<From>) return std::nullopt;
   else return from;
 }
 

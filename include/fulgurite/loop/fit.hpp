@@ -42,7 +42,7 @@ namespace loop {
 /// batches in one loop, which the compiler can optimize as a whole. Both may be mixed. `close` runs what follows the
 /// last batch, from on_train_end to teardown. If one of them throws, on_exception was already dispatched and the fit is
 /// over: it can only be destroyed.
-template <class R, class Pack, class Source, class From = Anew>
+template <class R, class Pack, class Source, class From = FromScratch>
 class OpenFit : Pinned {
  public:
   /// `from`: the file from which the fit resumes.
@@ -125,7 +125,7 @@ class OpenFit : Pinned {
   using Algorithms = decltype(Backend::algorithms(false, std::optional<bool>()));
   using Anomaly = decltype(Backend::anomaly(false));
   /// True if this fit may resume from something.
-  static constexpr bool resumes = !std::is_same_v<From, Anew> || any_resumes_fit<Pack>;
+  static constexpr bool resumes = !std::is_same_v<From, FromScratch> || any_resumes_fit<Pack>;
   using Start = StartOf<R, From>;
   /// True if callbacks may request trial runs before training continues.
   static constexpr bool searches = any_searches<Pack>;
@@ -504,9 +504,9 @@ class OpenFit : Pinned {
   Pack& pack_;
   Source& source_;
   Instead<bool> is_open_;
-  [[no_unique_address]] std::conditional_t<resumes, Start, Anew> start_;
-  [[no_unique_address]] std::conditional_t<resumes, MadeLater<Resumption<R, Pack, Source, typename Start::File>>, Anew>
-      resumed_{};
+  [[no_unique_address]] std::conditional_t<resumes, Start, FromScratch> start_;
+  [[no_unique_address]] std::conditional_t<resumes, MadeLater<Resumption<R, Pack, Source, typename Start::File>>,
+                                           FromScratch> resumed_{};
   EpochPlan plan_{};
   bool trains_ = false;
   MadeLater<TrainEpoch<R, Pack, Source>> epoch_{};  ///< the current epoch, while its batches run
@@ -515,7 +515,7 @@ class OpenFit : Pinned {
 };
 
 /// Runs a whole fit, from the beginning or from a file.
-template <class R, class Pack, class Source, class From = Anew>
+template <class R, class Pack, class Source, class From = FromScratch>
 void fit(State<R>& run, Pack& pack, Source& source, From const& from = {}) {
   OpenFit<R, Pack, Source, From> open(run, pack, source, from);
   open.advance_to_end();

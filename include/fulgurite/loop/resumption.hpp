@@ -190,8 +190,8 @@ class EvaluatedFile {
 };
 /// For a call that names no file.
 template <class R, class Source>
-struct EvaluatedFile<R, Source, Anew> {
-  EvaluatedFile(State<R>&, Source&, Anew) {}
+struct EvaluatedFile<R, Source, FromScratch> {
+  EvaluatedFile(State<R>&, Source&, FromScratch) {}
   void find() {}
   void load() {}
 };

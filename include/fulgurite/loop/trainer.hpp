@@ -245,7 +245,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   ///
   ///     trainer.fit(net, data);
   ///     trainer.fit(net, data, CkptPath{"last"});
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+  template <class Model, class Data, loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<FitOn<Model, Data>>::type>
     requires(!loop::names_file<Data>)
   void fit(Model&& model, Data&& data, From from = {}) {
@@ -256,7 +256,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// NoValidation{} says that there is no validation on purpose.
   template <class Model, class Data, class Val,
             class Source = loop::SourceOfTwo<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
-            loop::StartingPoint From = loop::Anew,
+            loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<FitOnTwo<Model, Source, Data, Val>>::type>
     requires(!loop::names_file<Val>)
   void fit(Model&& model, Data&& data, Val&& val, From from = {}) {
@@ -264,7 +264,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     if constexpr (Verdict::ok) remember<Data>(data), fit_from(model, of_two<Source>(data, val), from);
   }
   /// Trains on the model's own loaders.
-  template <class Model, loop::StartingPoint From = loop::Anew,
+  template <class Model, loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model, SourceOf<Model>>>::type>
   void fit(Model&& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -273,7 +273,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
 
   /// Trains on the model's own loaders, without validation.
   template <class Model, class Source = loop::ModuleLoaders<std::remove_reference_t<Model>, false>,
-            loop::StartingPoint From = loop::Anew,
+            loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model, Source, true>>::type>
   void fit(Model&& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -283,7 +283,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// Opens a fit that the program's own loop advances; see OpenedFit. The arguments are those of `fit`, but the model
   /// and the data must be variables, since the fit refers to them until it is closed. While it is open, the trainer can
   /// run nothing else: [fulgurite.trainer.open_fit].
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+  template <class Model, class Data, loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<FitOn<Model&, Data&>>::type>
     requires(!loop::names_file<Data>)
   auto open(Model& model, Data& data, From from = {}) {
@@ -292,7 +292,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     else return loop::NotOpened{};
   }
   template <class Model, class Data, class Val, class Source = loop::SourceOfTwo<Data, std::remove_reference_t<Val>>,
-            loop::StartingPoint From = loop::Anew,
+            loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<FitOnTwo<Model&, Source, Data&, Val>>::type>
     requires(!loop::names_file<Val> && (std::is_lvalue_reference_v<Val> || loop::is_waiver<Val>))
   auto open(Model& model, Data& data, Val&& val, From from = {}) {
@@ -300,7 +300,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     if constexpr (Verdict::ok) return remember<Data&>(data), opened(model, of_two<Source>(data, val), from);
     else return loop::NotOpened{};
   }
-  template <class Model, loop::StartingPoint From = loop::Anew,
+  template <class Model, loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model&, SourceOf<Model&>>>::type>
   auto open(Model& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -308,7 +308,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     else return loop::NotOpened{};
   }
 
-  template <class Model, class Source = loop::ModuleLoaders<Model, false>, loop::StartingPoint From = loop::Anew,
+  template <class Model, class Source = loop::ModuleLoaders<Model, false>, loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model&, Source, true>>::type>
   auto open(Model& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -325,7 +325,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
 
   /// Runs one pass of validation_step without gradients. Returns the metrics of each loader.
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+  template <class Model, class Data, loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Validation, Data>>::type>
   Results validate(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -333,7 +333,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     else return {};
   }
   /// Runs one pass of test_step without gradients. Returns the metrics of each loader.
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+  template <class Model, class Data, loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Testing, Data>>::type>
   Results test(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -352,7 +352,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     else return last_.template evaluate<loop::Testing>(*this, model);
   }
   /// Runs one pass of predict_step. Returns a list for each loader, with the result of predict_step for each batch.
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+  template <class Model, class Data, loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Prediction, Data>>::type>
   auto predict(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -367,7 +367,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     return predict(model, model);
   }
   /// Predicts for callbacks that use each prediction at once: results are not collected.
-  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+  template <class Model, class Data, loop::StartingPoint From = loop::FromScratch,
             class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Prediction, Data>>::type>
   void predict(Model&& model, Data&& data, DiscardPredictions, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());

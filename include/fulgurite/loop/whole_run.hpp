@@ -363,7 +363,7 @@ void write_together(State<R>& run, std::filesystem::path const& file, Write&& wr
       if (run.parts.strategy.world() != 1)
         throw Error("fulgurite.pipeline.file",
                     file.string() + " is not written: this run has failed, and what other processes have trained of "
-                                    "the model is out of reach. Go on from the last file");
+                                    "the model is out of reach. Resume from the last file");
     return speaks_for_all(run) ? write() : void();
   }
   constexpr char exists = 'e', fails = 'f';

@@ -58,6 +58,8 @@ struct Standing {
   std::string why = {};              ///< the exception's message, if it failed
 
   int epochs() const;
+  /// True if it was trained, and its value is a number.
+  bool has_value() const;
 };
 
 /// True if `a` ranks before `b` in a table. Members that failed or never began rank last, behind those without a value,

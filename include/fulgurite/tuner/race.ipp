@@ -11,6 +11,9 @@
 namespace fulgurite::tune {
 
 FULGURITE_BODY int Standing::epochs() const { return static_cast<int>(curve.size()); }
+FULGURITE_BODY bool Standing::has_value() const {
+  return fate != Fate::failed && fate != Fate::not_started && value && !std::isnan(*value);
+}
 
 /// True if value `a` is better than `b`. NaN and nullopt rank last.
 FULGURITE_BODY bool value_before(Mode mode, std::optional<double> a, std::optional<double> b) {
@@ -19,10 +22,10 @@ FULGURITE_BODY bool value_before(Mode mode, std::optional<double> a, std::option
 }
 
 FULGURITE_BODY bool before(Mode mode, Standing const& a, Standing const& b) {
-  auto const out = [](Standing const& s) { return s.fate == Fate::not_started ? 2 : s.fate == Fate::failed ? 1 : 0; };
+  auto const out = [](Standing const& s) {
+    return s.has_value() ? 0 : s.fate == Fate::not_started ? 3 : s.fate == Fate::failed ? 2 : 1;
+  };
   if (out(a) != out(b)) return out(a) < out(b);
-  auto const has_none = [](Standing const& s) { return !s.value || std::isnan(*s.value); };
-  if (has_none(a) != has_none(b)) return has_none(b);
   if (a.rungs != b.rungs) return a.rungs > b.rungs;
   bool const a_cut = a.fate == Fate::interrupted, b_cut = b.fate == Fate::interrupted;
   if (a_cut != b_cut) return b_cut;

@@ -420,7 +420,7 @@ class Heat {
   /// Frees the models of members that can no longer be the best. With rungs all members are kept: all of them exist at
   /// the same time anyway, and the next rung may change their order.
   void keep(std::size_t i, Standing const& now) {
-    bool const counts = has_value(now);
+    bool const counts = now.has_value();
     if (!counts) members_[i].reset();
     if (!counts || !options_.rungs.empty()) return;
     bool const better = !best_ || is_before(i, now, *best_, race_->standing(*best_));
@@ -431,9 +431,6 @@ class Heat {
   /// Among equals the member with the lower index is first.
   bool is_before(std::size_t i, Standing const& a, std::size_t j, Standing const& b) const {
     return before(options_.mode.mode, a, b) || (i < j && !before(options_.mode.mode, b, a));
-  }
-  static bool has_value(Standing const& s) {
-    return s.fate != Fate::failed && s.fate != Fate::not_started && s.value && !std::isnan(*s.value);
   }
 
   std::string line(std::size_t i, Standing const& now) const {
@@ -450,7 +447,7 @@ class Heat {
     std::vector<SweepRow<Setting>> rows;
     for (std::size_t i = 0; i != members_.size(); ++i) rows.push_back({race_->standing(i), i, space_.settings[i]});
     std::ranges::sort(rows, [&](auto const& a, auto const& b) { return is_before(a.member, a, b.member, b); });
-    auto best = has_value(rows.front()) ? std::move(members_[rows.front().member]) : nullptr;
+    auto best = rows.front().has_value() ? std::move(members_[rows.front().member]) : nullptr;
     return {WatchedMetric(metric_).written(), space_.columns, std::move(rows), std::move(best), race_->signal()};
   }
 
