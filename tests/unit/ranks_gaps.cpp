@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -14,6 +15,7 @@
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 
 using namespace fulgurite;
 
@@ -177,6 +179,27 @@ TEST_CASE("ranks: a stop inside a window whose first batch one loader left out i
   for (auto const& rank : all) CHECK(rank.error == "");
   CHECK(all[0].result == 1.0);
   CHECK(all[1].result == 1.0);
+}
+
+TEST_CASE(
+    "ranks: in a trial run a rank whose loader left out a batch takes part in its step: rate and loss are of all") {
+  toy::Meeting meeting(2, soon);
+  auto const all = toy::on_ranks(meeting, [&](toy::Rank rank) {
+    Slope model;
+    auto trainer = make_trainer<Slope>({.max_epochs = 1, .silence = {"fulgurite.data.none"}}, rank);
+    std::vector<double> losses;
+    Gaps train{rank.rank() == 0 ? Given{1, 2, 3, none} : Given{none, 4, none, 5}};
+    tune::rehearse(trainer, model, train,
+                   {.steps = 4,
+                    .before_step = [](auto& step) { step.rates().set(std::vector{double(step.number() + 1)}); },
+                    .after_step = [&](auto& step) { losses.push_back(step.has_loss() ? step.loss() : 99); }});
+    return std::pair(model.weights, losses);
+  });
+  for (auto const& rank : all) {
+    CHECK(rank.error == "");
+    CHECK(rank.result->first == std::vector<double>{1, 7, 16, 36});
+    CHECK(rank.result->second == std::vector<double>{0, -3, -21, -80});
+  }
 }
 
 TEST_CASE("ranks: by hand a batch or an epoch that one of them leaves out is an Error of all, at once") {

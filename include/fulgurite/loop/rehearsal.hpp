@@ -75,6 +75,12 @@ class Conductor {
     if (!R::automatic || opens) begin_step(run_->progress.global_step - begin_);
     return Flow::proceed;
   }
+  /// With several ranks: this rank takes part in a step although its loader left out all batches of the window.
+  void on_before_optimizer_step(auto&)
+    requires(shares<R> && R::automatic)
+  {
+    if (long const number = run_->progress.global_step - begin_; begun_ != number) begin_step(number);
+  }
   Flow on_train_batch_end(auto& outputs, auto&, auto&) { return after(&outputs); }
   Flow on_train_batch_end(auto&, auto&) { return after(static_cast<NoOutput*>(nullptr)); }
   /// For a batch that its loader left out. It may close a window that is stepped, without a loss of its own.
@@ -102,8 +108,10 @@ class Conductor {
   using Backend = typename R::Backend;
 
   void begin_step(long number) {
+    begun_ = number;
+    loss_ = nullptr;
     step_.emplace(*rates_, number);
-    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size);
     if (plan_->before_step) plan_->before_step(*step_);
   }
 
@@ -122,14 +130,15 @@ class Conductor {
     bool const closes = !R::automatic || !run_->facts.accumulating;
     waits_ = !closes && run_->facts.end_unknown;
     if (!closes && !waits_) return Flow::proceed;
-    auto loss = loss_of_batch(outputs);
-    if (waits_ && loss) loss = [value = loss()] { return value; };  // a copy: the outputs will be gone
-    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, std::move(loss));
+    loss_ = loss_of_batch(outputs);
+    if (waits_ && loss_) loss_ = [value = loss_()] { return value; };  // a copy: the outputs will be gone
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size);
     return closes ? notify_step() : Flow::proceed;
   }
   Flow notify_step() {
     notified_ = run_->progress.global_step;
     step_->set_made(notified_ - begin_);
+    step_->set_loss(loss_of_ranks(std::exchange(loss_, nullptr)));
     if (plan_->after_step) plan_->after_step(*step_);
     if (!step_->stops()) return Flow::proceed;
     auto& stop = run_->due.stop;
@@ -141,11 +150,19 @@ class Conductor {
   std::function<double()> loss_of_batch([[maybe_unused]] Outputs* outputs) const {
     if constexpr (!std::is_same_v<Outputs, NoOutput>) {
       if (auto* loss = loss_of<Backend>(*outputs))
-        return [run = run_, loss, batches = batches_of_window()] {
-          return mean_of_ranks(*run, Backend::read(*loss) * static_cast<double>(batches));
-        };
+        return [loss, batches = batches_of_window()] { return Backend::read(*loss) * static_cast<double>(batches); };
     }
     return nullptr;
+  }
+  /// The mean over the ranks that have a loss, so that all of them see the same one; nullptr where none has one.
+  std::function<double()> loss_of_ranks(std::function<double()> mine) const {
+    if constexpr (shares<R>) {
+      double const part = mean_of_ranks(*run_, mine ? 1.0 : 0.0);
+      if (part == 0) return nullptr;
+      return [run = run_, mine = std::move(mine), part] { return mean_of_ranks(*run, mine ? mine() : 0.0) / part; };
+    } else {
+      return mine;
+    }
   }
   /// The number of batches that the whole window would have had. The outputs of a step are divided by it.
   long batches_of_window() const {
@@ -161,9 +178,11 @@ class Conductor {
   EpochPlan epoch_;
   long begin_;
   std::optional<RehearsedStep> step_ = std::nullopt;
-  bool waits_ = false;  ///< it is not known yet whether the current batch ended its window
-  long notified_ = -1;  ///< the last step that was reported
-  long batches_ = 0;    ///< of an evaluation
+  std::function<double()> loss_ = nullptr;  ///< this rank's, of the last batch of the window
+  bool waits_ = false;                      ///< it is not known yet whether the current batch ended its window
+  long begun_ = -1;                         ///< the number of the last step that was begun
+  long notified_ = -1;                      ///< the last step that was reported
+  long batches_ = 0;                        ///< of an evaluation
   bool ends_pass_ = false;
 };
 template <class R>

@@ -326,7 +326,8 @@ class RehearsedStep {
   void stop() { stops_ = true; }
 
   bool stops() const { return stops_; }
-  void set_batch(long place, long size, std::function<double()> loss);
+  void set_batch(long place, long size);
+  void set_loss(std::function<double()> loss) { loss_ = std::move(loss); }
   void set_made(long steps) { made_ = steps; }
 
  private:

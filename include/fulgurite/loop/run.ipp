@@ -14,10 +14,9 @@ FULGURITE_BULK_BODY double RehearsedStep::loss() const {
   return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN();
 }
 
-FULGURITE_BULK_BODY void RehearsedStep::set_batch(long place, long size, std::function<double()> loss) {
+FULGURITE_BULK_BODY void RehearsedStep::set_batch(long place, long size) {
   batch_idx_ = place;
   batch_size_ = size;
-  loss_ = std::move(loss);
 }
 
 void Progress::state(auto& archive) {
