@@ -1,5 +1,8 @@
 #include <map>
 #include <string>
+#include <vector>
+
+#include <sys/resource.h>
 
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/logger/mlflow_logger.hpp>
@@ -61,6 +64,31 @@ std::map<std::string, std::string> contents(Folder const& folder) {
 }
 
 }  // namespace
+
+TEST_CASE("mlflow: there may be more metrics than a process may open files") {
+  Folder const folder;
+  logger::MlflowNames const names{"many", "one", &fixed_time};
+  auto const root = folder.path / "mlruns/0";
+  auto const at = logger::MlflowRun::new_run(root, names);
+  logger::MlflowRun run(at, names);
+  std::vector<logger::Cell> row{{"step", 0}};
+  std::vector<std::string> metrics;
+  for (int i = 0; i != 300; ++i) metrics.push_back("loss_" + std::to_string(i));
+  for (auto const& metric : metrics) row.push_back({metric, 1});
+  rlimit whole{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &whole) == 0);
+  rlimit const few{200, whole.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  run.add(row);
+  row.front().value = 1;
+  run.add(row);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &whole) == 0);
+  CHECK(content(at / "metrics/loss_0") == "2500 1 0\n2500 1 1\n");
+  CHECK(content(at / "metrics/loss_299") == "2500 1 0\n2500 1 1\n");
+  row.push_back({"loss#0", 1});  // the file of "loss@0", if there were one
+  row.push_back({"loss@0", 1});
+  CHECK_THROWS_AS(run.add(row), Error);
+}
 
 TEST_CASE("mlflow: a file for each metric and setting, and a description of the run") {
   Folder const folder;

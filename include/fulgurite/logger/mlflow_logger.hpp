@@ -81,7 +81,9 @@ class MlflowRun : public Journal<JsonLine> {
   std::filesystem::path folder_;
   MlflowNames names_;
   std::string start_{};
-  std::map<std::string, GrowingFile, std::less<>> files_{};
+  static constexpr std::size_t most_open = 128;              ///< a process may have 1024 descriptors, often
+  std::map<std::string, GrowingFile, std::less<>> files_{};  ///< those that are open, by metric
+  std::map<std::string, std::string> metrics_{};             ///< the metric of each file
 };
 
 FULGURITE_FOLDER_LOGGER(EXTERN, MlflowRun, MlflowNames);

@@ -168,8 +168,9 @@ FULGURITE_BODY GrowingFile& MlflowRun::metric(std::string_view name) {
   if (name == "time")
     throw Error("fulgurite.logger.names_alike",
                 "MLflowLogger: a metric is called 'time', as the time of each row is: rename it");
-  for (auto const& [other, open] : files_)
-    if (mlflow::file_name(other) == file) mlflow::refuse_alike("metrics", other, name, file);
+  auto const [known, is_new] = metrics_.emplace(file, name);
+  if (!is_new && known->second != name) mlflow::refuse_alike("metrics", known->second, name, file);
+  if (files_.size() == most_open) files_.clear();
   auto const path = folder_ / "metrics" / file;
   file::make_folders(path.parent_path());
   return files_.emplace(std::string(name), GrowingFile(path)).first->second;
