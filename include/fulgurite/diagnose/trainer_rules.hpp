@@ -35,12 +35,19 @@ namespace judge {
 /// The kind of an argument of make_trainer after the options.
 enum class Argument : std::uint8_t { strategy, precision, optimization, word, callback };
 
+/// True for a strategy, and for what has a strategy's function or tensor library: rules then report what it lacks.
+template <class T>
+consteval bool means_strategy() {
+  if constexpr (StrategyLike<T>) return true;
+  else if constexpr (!Probeable<T>) return false;
+  else return hook::of_strategy::gradients::named<T> || requires { typename T::Backend::Value; };
+}
 template <class T>
 consteval Argument argument_of() {
   if constexpr (policy::is_word<T>) return Argument::word;
   else if constexpr (OptimizationLike<T>) return Argument::optimization;
   else if constexpr (PrecisionLike<T>) return Argument::precision;
-  else if constexpr (StrategyLike<T>) return Argument::strategy;
+  else if constexpr (means_strategy<T>()) return Argument::strategy;
   else return Argument::callback;
 }
 /// True if an argument in a policy's place may be meant as that policy: it is one, or it is of no other kind; rules
@@ -48,7 +55,7 @@ consteval Argument argument_of() {
 template <Argument Kind, class T>
 consteval bool may_be() {
   if constexpr (argument_of<T>() != Argument::callback) return argument_of<T>() == Kind;
-  else if constexpr (Probeable<T>) return !has_any_hook<T>() || hook::of_strategy::gradients::named<T>;
+  else if constexpr (Probeable<T>) return !has_any_hook<T>();
   else return true;
 }
 
@@ -61,7 +68,7 @@ inline constexpr bool as_written<Options, S, P, O, Cs...> =
     std::is_convertible_v<Options, TrainerOptions> && may_be<Argument::strategy, S>() &&
     may_be<Argument::precision, P>() && may_be<Argument::optimization, O>() &&
     ((argument_of<Cs>() == Argument::callback && !std::is_base_of_v<TrainerOptions, Cs>) && ...) &&
-    (!policy::adds_defaults<S>() || argument_of<S>() != Argument::strategy || argument_of<P>() != Argument::precision ||
+    (!policy::adds_defaults<S>() || !StrategyLike<S> || argument_of<P>() != Argument::precision ||
      argument_of<O>() != Argument::optimization);
 
 /// True if the first argument are options.

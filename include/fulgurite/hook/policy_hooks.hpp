@@ -74,8 +74,8 @@ namespace fulgurite::hook {
   ROW(is_on_gpu,                     Takes::nothing, Answer::value, Where::every_stage)                \
   /* Each batch of every stage. Returns it on the device. */ \
   ROW(move,                          Takes::one,     Answer::value, Where::every_stage)                \
-  /* Each training batch under `Automatic`: runs `body(batch)`, which is the step, clearing and backward, and \
-     returns its result. */ \
+  /* Each training batch under `Automatic`: `gradients(key, batch, board, body)` runs `body(batch)`, which is the \
+     step, clearing and backward, and returns its result. */ \
   ROW(gradients,                     Takes::two,     Answer::value, Where::train)                      \
   /* Each backward of a loss: adds to the gradients, beginning with `seed`. */ \
   ROW(backward,                      Takes::two,     Answer::none,  Where::train)                      \
