@@ -1,4 +1,4 @@
-// refused: [fulgurite.checkpoint.hyperparameter_member] hyperparameters<H>(file) sets members of H, and this is a temporary, or no number, truth value, enum, std::string or std::vector of these: name the member itself
+// refused: [fulgurite.checkpoint.hyperparameter_member] hyperparameters<H>(file) sets members of H, and this is a temporary, or no number, truth value, enum, std::string or std::vector or std::optional of these: name the member itself
 #include <fulgurite/checkpoint/run_file.hpp>
 
 using namespace fulgurite;

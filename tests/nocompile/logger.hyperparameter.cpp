@@ -1,4 +1,4 @@
-// refused: [fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum, a text or a std::vector of these: convert it to one of them
+// refused: [fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum, a text, or a std::vector or std::optional of these: convert it to one of them
 #include <fulgurite/core/state.hpp>
 
 using namespace fulgurite;

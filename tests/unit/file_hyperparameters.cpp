@@ -1,7 +1,9 @@
 // Settings come back from a file as they went there, all or none.
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
@@ -68,6 +70,32 @@ TEST_CASE("hyper-parameters of a file: each type comes back, through a struct or
   };
   check(hyperparameters<Settings>(file));
   check(hyperparameters<Net>(file).hparams);
+}
+
+namespace {
+
+struct Maybe {
+  std::optional<double> clip = {}, decay = 0.5;
+  std::optional<std::vector<int>> widths = {};
+  void hyperparameters(auto& list) const { list("clip", clip)("decay", decay)("widths", widths); }
+};
+
+}  // namespace
+
+TEST_CASE("hyper-parameters of a file: an empty optional is not in it, and comes back empty") {
+  Folder const folder;
+  Maybe given{.clip = 2, .decay = {}, .widths = std::vector{3, 4}};
+  HyperparameterList list;
+  list.of(given);
+  REQUIRE(list.all().size() == 2);
+  CHECK(list.all()[0] == Hyperparameter("clip", 2.0));
+  CHECK(list.all()[1] == Hyperparameter("widths", HyperparameterValues{std::int64_t{3}, std::int64_t{4}}));
+  auto const got = hyperparameters<Maybe>(file_of(folder, R"({"clip":2.5,"widths":[3,4]})"));
+  CHECK(got.clip == 2.5);
+  CHECK_FALSE(got.decay);
+  CHECK(got.widths == std::vector{3, 4});
+  auto const error = error_of([&] { hyperparameters<Maybe>(file_of(folder, R"({"clip":"much"})")); });
+  CHECK(error.find("'clip' is \"much\", and a double is asked for") != std::string::npos);
 }
 
 TEST_CASE("hyper-parameters of a file: what is missing or of another type is said, all of it at once") {

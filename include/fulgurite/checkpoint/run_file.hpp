@@ -138,13 +138,13 @@ class HyperparameterReader {
     using T = std::remove_cvref_t<V>;
     constexpr bool text = std::is_same_v<T, std::string> || std::is_array_v<T>;
     constexpr bool one = std::is_arithmetic_v<T> || std::is_enum_v<T> || text;
-    constexpr bool readable = std::is_lvalue_reference_v<V> && (one || is_readable_list<T>);
+    constexpr bool readable = std::is_lvalue_reference_v<V> && (one || is_readable_list<T> || is_optional<T>);
     static_assert(readable, "[fulgurite.checkpoint.hyperparameter_member] hyperparameters<H>(file) sets members of H, "
-                            "and this is a temporary, or no number, truth value, enum, std::string or std::vector of "
-                            "these: name the member itself");
+                            "and this is a temporary, or no number, truth value, enum, std::string or std::vector or "
+                            "std::optional of these: name the member itself");
     if constexpr (readable) {
       auto const* const found = saved_->find(name);
-      if (found == nullptr) differs(name, "is not there");
+      if (found == nullptr) absent(name, value);
       else if constexpr (std::is_array_v<T>) fixed(name, *found, std::string(std::string_view(value)));
       else if (!is_member(value)) fixed(name, *found, value);
       else read(name, *found, const_cast<T&>(value));  // the object is not const: see hyperparameters below
@@ -161,6 +161,13 @@ class HyperparameterReader {
     auto const* const begin = reinterpret_cast<std::byte const*>(object_);
     return !std::less<>{}(at, begin) && std::less<>{}(at, begin + sizeof(H));
   }
+  /// An empty std::optional is not in the file; everything else is.
+  template <class T>
+  void absent(std::string_view name, T const& value) {
+    if constexpr (!is_optional<T>) differs(name, "is not there");
+    else if (is_member(value)) const_cast<T&>(value).reset();
+    else if (value) differs(name, "is not there, and here it cannot be set");
+  }
   template <class T>
   void read(std::string_view name, ArchiveNode const& from, T& to) {
     T now{};
@@ -176,7 +183,9 @@ class HyperparameterReader {
   /// Sets `to` and returns true if the saved value can be represented exactly as a T.
   template <class T>
   static bool take(ArchiveNode const& from, T& to) {
-    if constexpr (is_readable_list<T>) {
+    if constexpr (is_optional<T>) {
+      return take(from, to.emplace());
+    } else if constexpr (is_readable_list<T>) {
       auto const* const list = std::get_if<ArchiveNode::List>(&from.value);
       if (list == nullptr) return false;
       for (auto const& entry : *list) {
@@ -208,7 +217,8 @@ class HyperparameterReader {
   }
   template <class T>
   static std::string kind() {
-    if constexpr (is_readable_list<T>) return "a list, each entry " + kind<typename T::value_type>() + ",";
+    if constexpr (is_optional<T>) return kind<typename T::value_type>();
+    else if constexpr (is_readable_list<T>) return "a list, each entry " + kind<typename T::value_type>() + ",";
     else if constexpr (std::is_same_v<T, bool>) return "a truth value";
     else if constexpr (std::is_same_v<T, std::string>) return "a text";
     else if constexpr (std::is_floating_point_v<T>) return sizeof(T) == sizeof(float) ? "a float" : "a double";

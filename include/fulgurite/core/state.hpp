@@ -132,16 +132,18 @@ class HyperparameterList {
   FULGURITE_MOVES(HyperparameterList);
 
   /// Adds a setting. The same name with another value is an Error, since one run cannot have both, and so is a whole
-  /// number above 2^63 - 1, which files cannot hold.
+  /// number above 2^63 - 1, which files cannot hold. An empty std::optional is left out.
   template <class V>
   HyperparameterList& operator()(std::string_view name, V const& value) {
-    constexpr bool one = is_setting<V>, list = is_setting_list<V>;
+    constexpr bool one = is_setting<V>, list = is_setting_list<V>, held = requires { value.has_value(); };
     static_assert(
-        one || list,
-        "[fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum, a text or a "
-        "std::vector of these: convert it to one of them");
+        one || list || held,
+        "[fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum, a text, or a "
+        "std::vector or std::optional of these: convert it to one of them");
     if constexpr (one) {
       add(name, kept(name, value));
+    } else if constexpr (held) {
+      if (value) (*this)(name, *value);
     } else if constexpr (list) {
       HyperparameterValues all;
       for (typename V::value_type const& entry : value) all.emplace_back(kept(name, entry));

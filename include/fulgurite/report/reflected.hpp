@@ -68,8 +68,8 @@ std::vector<std::string_view> names(T const& object) {
   return all;
 }
 
-/// Passes all fields to a list of hyper-parameters, or to a reader of them: each must be a number, a boolean, an enum
-/// or a string.
+/// Passes all fields to a list of hyper-parameters, or to a reader of them: each must be a number, a boolean, an enum,
+/// a string, or a std::vector or std::optional of these.
 template <Reflected T>
 void list(T const& object, auto& to) {
   each_leaf(object, [&](std::string_view name, auto const& field, auto const&) { to(name, field); });
