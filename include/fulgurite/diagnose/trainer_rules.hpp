@@ -35,12 +35,13 @@ namespace judge {
 /// The kind of an argument of make_trainer after the options.
 enum class Argument : std::uint8_t { strategy, precision, optimization, word, callback };
 
-/// True for a strategy, and for what has a strategy's function or tensor library: rules then report what it lacks.
+/// True for a strategy, and for what has its functions or its tensor library: rules then report what it lacks.
 template <class T>
 consteval bool means_strategy() {
-  if constexpr (StrategyLike<T>) return true;
+  using namespace hook::of_strategy;
+  if constexpr (requires { typename T::Backend::Value; }) return true;
   else if constexpr (!Probeable<T>) return false;
-  else return hook::of_strategy::gradients::named<T> || requires { typename T::Backend::Value; };
+  else return gradients::named<T> && backward::named<T> && flush::named<T>;
 }
 template <class T>
 consteval Argument argument_of() {
@@ -55,7 +56,7 @@ consteval Argument argument_of() {
 template <Argument Kind, class T>
 consteval bool may_be() {
   if constexpr (argument_of<T>() != Argument::callback) return argument_of<T>() == Kind;
-  else if constexpr (Probeable<T>) return !has_any_hook<T>();
+  else if constexpr (Probeable<T>) return !has_any_hook<T>() || hook::of_strategy::gradients::named<T>;
   else return true;
 }
 
