@@ -550,12 +550,13 @@ struct WarmedUp : Drawn {
   }
 };
 /// Watches each validation, which gets worse now and then.
+template <int frequency>
 struct Watches : Drawn {
   void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
   auto configure_optimizers() {
     return scheduled(Drawn::configure_optimizers(),
-                     schedule::ReduceOnPlateau{v, {.factor = 0.5, .patience = 1, .cooldown = 1, .strict = false}},
-                     {.interval = Interval::step, .frequency = 1});
+                     schedule::ReduceOnPlateau{v, {.factor = 0.5, .patience = 0, .strict = false}},
+                     {.interval = Interval::step, .frequency = frequency});
   }
 };
 /// All of it for one optimizer, and a rate that falls with the epochs.
@@ -643,7 +644,8 @@ TEST_CASE("from each place: rates that move every second step, rates that follow
   for (int const window : {1, 2}) {
     check_everywhere(25, [&](Go const& go) { fit_automatic<Together>(go, window, toy::batches(5)); });
     check_everywhere(25, [&](Go const& go) { fit_automatic<WarmedUp>(go, window, toy::batches(5)); });
-    check_everywhere(25, [&](Go const& go) { fit_automatic<Watches>(go, window, toy::batches(5)); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<Watches<1>>(go, window, toy::batches(5)); });
+    check_everywhere(25, [&](Go const& go) { fit_automatic<Watches<3>>(go, window, toy::batches(5)); });
   }
 }
 
@@ -657,7 +659,8 @@ TEST_CASE("after a failure in a step, a validation, a hook or the pass for stati
                             StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
     });
     check_failures(40, [&](Go const& go) { fit_automatic<WarmedUp>(go, window, toy::batches(5), OneByOne{}); });
-    check_failures(40, [&](Go const& go) { fit_automatic<Watches>(go, window, toy::batches(5)); });
+    check_failures(40, [&](Go const& go) { fit_automatic<Watches<1>>(go, window, toy::batches(5)); });
+    check_failures(40, [&](Go const& go) { fit_automatic<Watches<3>>(go, window, toy::batches(5)); });
   }
 }
 

@@ -475,6 +475,7 @@ struct RunPlace {
   Asked asked;          ///< what the user asked for
   Progress progress{};  ///< the position of the run as counters, which are saved
   long slices = 0;      ///< slices of the current batch that were stepped on, while others of it follow
+  long observed = 0;    ///< the step at which schedules that follow a metric were last checked
   SafePoint point{};    ///< between which pieces of work the run is, while a checkpoint is written
   Facts facts{};        ///< the current batch, loader and stage
   Due due{};

@@ -142,6 +142,7 @@ FULGURITE_BODY void do_requests(RunCore& run, FileWork const& work) {
 FULGURITE_BODY bool redo_window(RunCore& run, bool keeps_place, bool is_past, bool automatic) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return false;
+  run.point.observed = run.observed;
   bool const stepped = !run.facts.left_out || run.point.counts;
   if (run.due.notified.failed<hook::on_train_batch_end>()) {  // its step is already made
     run.point = {.at = At::batch_end,
@@ -149,7 +150,7 @@ FULGURITE_BODY bool redo_window(RunCore& run, bool keeps_place, bool is_past, bo
                  .counts = stepped,
                  .accumulating = run.facts.accumulating,
                  .began = true,
-                 .observed = progress.global_step - (stepped && !run.facts.accumulating)};
+                 .observed = run.observed};
     return false;
   }
   bool const notified =
@@ -169,7 +170,7 @@ FULGURITE_BODY bool redo_window(RunCore& run, bool keeps_place, bool is_past, bo
                  .last = run.facts.is_last_batch,
                  .counts = counts,
                  .accumulating = run.facts.accumulating,
-                 .observed = progress.global_step - counts};
+                 .observed = run.observed};
     return notified;
   }
   if (keeps_place) {

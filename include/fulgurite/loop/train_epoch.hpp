@@ -196,8 +196,9 @@ class TrainEpoch {
         source_(source),
         plan_(plan),
         ctx_(run),
-        observed_(run.progress.global_step),
-        validates_(run.facts.has_validation && validates_in(run.asked.options, run.progress.epoch)) {}
+        validates_(run.facts.has_validation && validates_in(run.asked.options, run.progress.epoch)) {
+    run.observed = run.progress.global_step;
+  }
 
   /// Begins a pass over the loader at the position of a run that was left at `point`, unless the epoch has no more
   /// batches. Throws [fulgurite.resume.short_loader] if a loader without a size ends before that position.
@@ -217,7 +218,7 @@ class TrainEpoch {
   }
   /// Finishes the last batch of a run that was left at `point`. Returns true if the epoch continues.
   bool go_on(State<R>& run, Pack& pack, SafePoint const& point) {
-    observed_ = point.observed;
+    run.observed = point.observed;
     if (point.at == At::batch_end) return end_batch(run, pack, point);
     return finish_batch(run, pack, point);
   }
@@ -416,7 +417,7 @@ class TrainEpoch {
   [[gnu::always_inline]] void count_step(State<R>& run) {
     if constexpr (R::automatic && observes_any<R>) {
       long const steps = run.progress.global_step;
-      observe_schedulers(run, ctx_, Interval::step, std::exchange(observed_, steps), steps);
+      observe_schedulers(run, ctx_, Interval::step, std::exchange(run.observed, steps), steps);
     }
     ++run.progress.logged_steps;
   }
@@ -504,7 +505,7 @@ class TrainEpoch {
             .last = last,
             .counts = counts,
             .accumulating = run.facts.accumulating,
-            .observed = observed_,
+            .observed = run.observed,
             .validates = validates};
   }
 
@@ -665,14 +666,13 @@ class TrainEpoch {
                       "globals and members outside of state(archive) stay as they are now");
     pass_warnings_of_strategy(run);
     notify_epoch(loader, run.progress.epoch);
-    observed_ = run.progress.global_step;
+    run.observed = run.progress.global_step;
   }
 
   Pack& pack_;
   Source& source_;
   EpochPlan plan_;
   RunContext<R, phase::Train> ctx_;
-  long observed_;                        ///< the step at which schedules that follow a metric were last checked
   bool validates_;                       ///< this epoch has a validation
   MadeLater<BatchPass<Loader>> pass_{};  ///< the pass over the training loader, once it has begun
   [[no_unique_address]] std::conditional_t<replays, Retreat<R, Repeats<Loader>>, Nothing> retreat_{};
