@@ -72,6 +72,24 @@ struct Replaying : SavingDevice {
   bool goes_back() const { return true; }
   void pass_warnings(auto&&) {}
 };
+/// The rows of three steps wait for that of the fourth.
+struct HoldsRows : Replaying {
+  template <class B, class Board, class Seam>
+  auto gradients(StepKey, B& batch, Board&, Seam& seam) {
+    waiting = steps++ < 3;
+    return seam(batch);
+  }
+};
+/// A logger whose first row fails.
+struct FailsOnce {
+  using Stateless = ByChoice;
+  std::vector<long>* steps;
+  bool fails = true;
+  void log_metrics(std::span<Scalar const>, long step) {
+    if (std::exchange(fails, false)) throw Error("fulgurite.test.disk", "the disk was away");
+    steps->push_back(step);
+  }
+};
 struct LogsLoss {
   static constexpr Metric<"loss"> loss{};
   using Metrics = MetricList<loss>;
@@ -428,6 +446,15 @@ TEST_CASE("csv: a file that is saved after a fit that failed counts all rows, an
   CHECK(again.batches == 4);
   CHECK(rows_of(content(folder / table)) == rows_of(before) + 7);  // of four batches, two steps, the epoch
   CHECK(warnings.find("[fulgurite.logger.rows_dropped]") == std::string::npos);
+}
+
+TEST_CASE("a logger that fails at one of the rows that wait for a check receives those after it") {
+  LogsLoss model;
+  std::vector<long> steps;
+  auto trainer = make_trainer<LogsLoss>(quick(1), HoldsRows{}, Float32{}, Automatic{}, FailsOnce{&steps});
+  auto const error = error_of([&] { trainer.fit(model, toy::batches(6)); });
+  CHECK(error.starts_with("[fulgurite.test.disk]"));
+  CHECK(steps == std::vector<long>{1, 2, 3});
 }
 
 TEST_CASE("due: rows that wait for a check since before a window are none of that window's rows") {

@@ -2,8 +2,10 @@
 // between two files, by a failing validation or inside a window is done again.
 #include <catch2/catch_test_macros.hpp>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
@@ -464,6 +466,44 @@ TEST_CASE(
   CHECK(said([&] {
           trainer.fit(model, toy::batches(2), toy::batches(1), From());
         }).find("[fulgurite.checkpoint.forgets_part]") != std::string::npos);
+}
+
+namespace {
+
+/// Saves the run when a fit or its training starts, and when an epoch does.
+struct SavesEarly {
+  using Stateless = ByChoice;
+  std::function<void(std::string)> save = {};
+  void on_fit_start() const { save("on_fit_start"); }
+  void on_train_start() const { save("on_train_start"); }
+  void on_train_epoch_start() const { save("on_train_epoch_start"); }
+  void on_fit_end() const { save("on_fit_end"); }
+};
+
+}  // namespace
+
+TEST_CASE("resume: save_checkpoint is an Error while a file is not loaded whole, and works before and after it") {
+  Folder const folder;
+  Scripted model;
+  std::string refused;
+  auto trainer = trainer_of(1, SavesEarly{});
+  trainer.callback<SavesEarly>().save = [&](std::string const& place) {
+    try {
+      trainer.save_checkpoint(folder / place);
+    } catch (Error const& error) { refused += place + " " + std::string(error.identifier()) + ", "; }
+  };
+  auto const fit = [&](int epochs, auto... from) {
+    auto options = trainer.options();
+    options.max_epochs = epochs;
+    trainer.set_options(options);
+    said([&] { trainer.fit(model, toy::batches(2), toy::batches(1), From(from...)); });
+    return std::exchange(refused, "");
+  };
+  CHECK(fit(1).empty());
+  trainer.save_checkpoint(folder / "x.safetensors");
+  auto const half_loaded = "on_fit_start fulgurite.resume.half_loaded, on_train_start fulgurite.resume.half_loaded, ";
+  CHECK(fit(2, CkptPath{folder / "x.safetensors"}) == half_loaded);
+  CHECK(fit(1, CkptPath{folder / "x.safetensors"}) == "on_fit_start fulgurite.resume.half_loaded, ");
 }
 
 TEST_CASE("resume: where the last of a file does not fit, moments and results are none of it") {

@@ -275,7 +275,7 @@ class BetweenRuns {
   /// The value of a metric in the last finished epoch or evaluation: `trainer.value(Net::val_loss)`.
   template <class Metric>
   std::optional<double> value(Metric const& metric) {
-    state_.facts.validating = false;
+    Instead const outside(state_.facts.validating, false);
     return RunContext<R, phase::Validate>(state_).value(metric);
   }
 

@@ -1,6 +1,8 @@
 #pragma once
 // The bodies of loop/decisions.hpp.
 
+#include <cmath>
+
 #include <fulgurite/loop/decisions.hpp>
 
 namespace fulgurite::loop {
@@ -29,7 +31,8 @@ FULGURITE_BULK_BODY std::optional<long> limited(std::optional<long> size, Limit 
   if (part == 0 && *size > 0)
     throw Error("fulgurite.options.fraction_too_small",
                 std::string(name) + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
-                    " batches is less than one: use at least " + std::to_string(1.0 / static_cast<double>(*size)));
+                    " batches is less than one: use at least " +
+                    std::to_string(std::ceil(1e6 / static_cast<double>(*size)) / 1e6) + ", or a count of batches");
   return part;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // The bodies of loop/dispatch.hpp.
 
+#include <iterator>
+
 #include <fulgurite/loop/decisions.hpp>
 #include <fulgurite/loop/dispatch.hpp>
 
@@ -56,9 +58,11 @@ FULGURITE_BODY Flow notify_rest(RunCore& run, Event const& event, ModelAndStrate
       auto const& name = names[listener.who];
       if (notified.contains(name)) continue;
       if (!listener.listens) {
-        run.warn_each("fulgurite.resume.untold", name + " takes arguments of " + notified.event +
-                                                     " that were lost when the run was stopped, and is not called: "
-                                                     "take it as (ctx), or as (batch, ctx)");
+        if (!run.facts.left_out)
+          run.warn_each("fulgurite.resume.untold",
+                        name + " takes arguments of " + notified.event +
+                            " that were lost when the run was stopped, and is not called: take it as (ctx), or as "
+                            "(batch, ctx) if the loader can give the batch again");
         continue;
       }
       notified.by.push_back(name);  // before the call, so that a file that the listener writes counts it as notified
@@ -139,12 +143,20 @@ FULGURITE_BODY void append(std::vector<MetricValue>& row, std::vector<MetricValu
 }
 
 FULGURITE_BODY void deliver_held(RunCore& run) {
-  for (auto const& held : std::exchange(run.due.held_rows, {})) {
-    std::vector<Scalar> row;
-    for (auto const& [name, value] : held.cells) row.push_back({name, value});
-    for (auto const& [callback, table, given] : run.callbacks)
-      if (table->log_metrics != nullptr) table->log_metrics(callback, row, held.step);
-    ++run.due.rows;
+  auto rows = std::exchange(run.due.held_rows, {});
+  auto next = rows.begin();
+  try {
+    while (next != rows.end()) {
+      auto const& held = *next++;
+      std::vector<Scalar> row;
+      for (auto const& [name, value] : held.cells) row.push_back({name, value});
+      for (auto const& [callback, table, given] : run.callbacks)
+        if (table->log_metrics != nullptr) table->log_metrics(callback, row, held.step);
+      ++run.due.rows;
+    }
+  } catch (...) {  // the rows after this one are still to be delivered
+    run.due.held_rows.assign(std::make_move_iterator(next), std::make_move_iterator(rows.end()));
+    throw;
   }
 }
 
@@ -153,12 +165,13 @@ FULGURITE_BODY void log_row(RunCore& run, std::vector<MetricValue> const& values
   std::vector<Scalar> row;
   for (auto const& v : values) row.push_back({v.name, v.value});
   if (with_epoch) row.push_back({"epoch", static_cast<double>(run.progress.epoch)});
-  if (run.program->unchecked_steps(run) != 0) {
+  bool const waits = run.program->unchecked_steps(run) != 0;
+  if (waits || !run.due.held_rows.empty()) {
     auto& held = run.due.held_rows.emplace_back(HeldRow{{}, step});
     for (auto const& cell : row) held.cells.push_back({std::string(cell.name), cell.value});
+    if (!waits) deliver_held(run);
     return;
   }
-  deliver_held(run);
   for (auto const& [callback, table, given] : run.callbacks) {
     if (table->log_metrics == nullptr) continue;
     auto const watched =

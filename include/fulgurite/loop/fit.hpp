@@ -64,6 +64,7 @@ class OpenFit : Pinned {
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
     forget_searches(run_);
+    run_.clock.end_training(run_.training_seconds());
     epoch_.reset();  // a pass over a loader must end before the scopes in which it ran
   }
 
@@ -150,6 +151,7 @@ class OpenFit : Pinned {
 
   /// Clears everything that an earlier run has left.
   void begin_again() {
+    run_.parts.fitted = run_.parts.model;
     forget_searches(run_);  // left by a fit that failed while it opened, or by an evaluation
     run_.begin_fit(Source::template evaluates<hook::val_dataloader>);
     run_.switches.by_program = true;
@@ -399,7 +401,8 @@ class OpenFit : Pinned {
     // So that another number of ranks, which distributes the samples otherwise, can resume between two epochs.
     if constexpr (shares<R> && Jumps<std::remove_reference_t<decltype(loader)>>)
       if (progress.cut_short < 0) notify_epoch(loader, progress.epoch);
-    run.point = {.at = At::after_epoch, .left_early = left_early};
+    left_early_ = left_early;
+    run.point = after_last(At::after_epoch);
     write_requests(run, pack_, source_, run.point);
     run.point = {};
   }
@@ -420,6 +423,7 @@ class OpenFit : Pinned {
   /// For a run whose training had ended. The saved state of its loaders and data module must be in later files, too.
   void go_on_with_nothing() {
     warn_if_finished(run_);
+    left_early_ = run_.point.left_early;
     resumed_->load_switches();
     run_.due.posted.clear();  // the finished run has written the rows of its start
     if constexpr (data_has_state<R, Source>)
@@ -430,6 +434,7 @@ class OpenFit : Pinned {
         keep_data();
       }
     resumed_->load_random();
+    run_.loading.resuming = false;
   }
 
   /// Continues the work that was under way when the file was written.
@@ -478,7 +483,7 @@ class OpenFit : Pinned {
   }
 
   void end_training() {
-    run_.point = {.at = At::after_epoch};
+    run_.point = after_last(At::after_epoch);
     compare_last_steps(run_);
     if (run_.due.statistics_pass) {  // callbacks put their weights into the model first
       RunContext<R, phase::Train> ctx(run_);
@@ -492,12 +497,14 @@ class OpenFit : Pinned {
     RunContext<R, phase::TrainEnd> ctx(run_);
     notify<hook::on_train_end>(run_, pack_, ctx);
     write_rest();
-    run_.point = {.at = At::ended};
+    run_.point = after_last(At::ended);
   }
+  /// A place after the last epoch that this fit has trained.
+  SafePoint after_last(At at) const { return {.at = at, .left_early = left_early_}; }
   /// Writes what hooks have posted and requested after the last batch.
   [[gnu::noinline]] void write_rest() {
     deliver_posted(run_, pack_, last_step(run_));
-    write_requests(run_, pack_, source_, {.at = At::ended});
+    write_requests(run_, pack_, source_, after_last(At::ended));
   }
 
   State<R>& run_;
@@ -509,6 +516,7 @@ class OpenFit : Pinned {
                                            FromScratch> resumed_{};
   EpochPlan plan_{};
   bool trains_ = false;
+  bool left_early_ = false;  ///< the last epoch ended before its loader did
   MadeLater<TrainEpoch<R, Pack, Source>> epoch_{};  ///< the current epoch, while its batches run
   MadeLater<Algorithms> algorithms_{};
   MadeLater<Anomaly> anomaly_{};

@@ -311,9 +311,11 @@ class StepContext : public RunContext<R, phase::Train> {
   }
 
   /// For manual accumulation: true if this batch ends a window of `batches` batches, or the epoch, so that no window
-  /// continues in the next epoch. Throws [fulgurite.manual.end_unknown] if the loader does not let the end be known
-  /// before the step, since the last gradients would be lost.
+  /// continues in the next epoch, unless the loader leaves out the epoch's last batch. Throws
+  /// [fulgurite.manual.end_unknown] if the loader does not let the end be known before the step, since the last
+  /// gradients would be lost.
   bool closes_window(int batches) const {
+    check_length("closes_window", batches);
     if (batches > 1 && this->state().facts.end_unknown) [[unlikely]]
       throw Error(
           "fulgurite.manual.end_unknown",
@@ -324,9 +326,16 @@ class StepContext : public RunContext<R, phase::Train> {
     return (this->batch_idx() + 1) % batches == 0 || this->is_last_batch();
   }
   /// The batches of the window so far, this one included. At its last batch, 1 / window_size is the weight of each.
-  int window_size(int batches) const { return static_cast<int>(this->batch_idx() % batches) + 1; }
+  int window_size(int batches) const {
+    check_length("window_size", batches);
+    return static_cast<int>(this->batch_idx() % batches) + 1;
+  }
 
  private:
+  static void check_length(char const* function, int batches) {
+    if (batches < 1) [[unlikely]]
+      loop::check_window(function, batches, false);
+  }
   /// Does what a replay of this step has to do, too. What hooks ask in it is no part of the step.
   template <class F>
   void in_turn([[maybe_unused]] loop::Turn turn, [[maybe_unused]] typename R::Value const& loss, F&& f) {

@@ -212,9 +212,10 @@ Error with_parts(Error const& error, std::string const& parts);
 bool warn_if_finished(RunCore& run);
 
 /// Throws if the file's epoch was distributed over a different number of ranks, or if the batch at which it resumes is
-/// not one of the `batches` of training, if that number is known.
+/// not one of the `batches` of training, if that number is known. `holds`: a stop of the file's run would end this one,
+/// too, and its epoch stays as it is.
 template <class R, class RunFile>
-void refuse_unfit_data(State<R>& run, RunFile const& file, std::optional<long> batches) {
+void refuse_unfit_data(State<R>& run, RunFile const& file, std::optional<long> batches, bool holds) {
   Progress progress;
   SafePoint point;
   bool stop = false;
@@ -226,7 +227,7 @@ void refuse_unfit_data(State<R>& run, RunFile const& file, std::optional<long> b
     if (!lacks(archive, "shares_of_epoch")) archive("shares_of_epoch", shared);
   });
   auto const here = std::exchange(run.progress, progress);
-  bool const stops_here = std::exchange(run.due.stop.holds, stop || run.due.stop.holds);
+  bool const stops_here = std::exchange(run.due.stop.holds, (stop && holds) || run.due.stop.holds);
   reopen_epoch(run, point);
   bool const asks = asks_for_batches(run, point);
   progress = std::exchange(run.progress, here);
@@ -287,7 +288,7 @@ class Resumption {
   void refuse_unfit([[maybe_unused]] OpenLoaders&& open, [[maybe_unused]] Count&& count) {
     before_.keep_training();
     if constexpr (!loaders_change)
-      if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_unfit_data(run_, *file_, count()); });
+      if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_unfit_data(run_, *file_, count(), true); });
     if constexpr (loaders_have_state<Source> && !loaders_change)
       note([&] {
         open();
@@ -323,7 +324,7 @@ class Resumption {
   /// long enough. `batches`: of training, if known; with several ranks it may be less than a loader has.
   void refuse_unfit_loaders(std::optional<long> batches) {
     or_restore([&] {
-      refuse_unfit_data(run_, *file_, batches);
+      refuse_unfit_data(run_, *file_, batches, false);  // load_training has found out which stop lasts
       if constexpr (loaders_have_state<Source> && loaders_change) try_loaders(run_, source_, *file_);
     });
   }

@@ -1,6 +1,7 @@
 #pragma once
 // The context of steps and hooks. A member that makes no sense in a phase does not exist in it.
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstring>
@@ -160,10 +161,18 @@ class RunContext : public Context, public loop::NotHere {
   template <class Number>
     requires std::is_arithmetic_v<Number>
   std::vector<Number> all_gather(Number mine) const {
-    auto const number = static_cast<double>(mine);
+    asked(Asks::optimizers);
     std::vector<Number> all;
-    for (auto const& one : all_gather(std::span<double const>(&number, 1)))
-      all.push_back(static_cast<Number>(one.front()));
+    if constexpr (loop::shares<R>) {
+      std::string bytes(sizeof mine, '\0');
+      std::memcpy(bytes.data(), &mine, sizeof mine);
+      for (auto const& one : state().parts.strategy.gather(std::move(bytes))) {
+        std::memcpy(&mine, one.data(), std::min(one.size(), sizeof mine));
+        all.push_back(mine);
+      }
+    } else {
+      all.push_back(mine);
+    }
     return all;
   }
 

@@ -311,7 +311,10 @@ void fold_gradients(std::span<typename Backend::Value const> parameters, std::ve
   for (auto const& parameter : parameters) {
     auto const name = std::to_string(at++);
     if constexpr (Archive::loading) {
-      if (lacks(archive, name)) continue;
+      if (lacks(archive, name)) {
+        Backend::set_gradient(parameter, {});
+        continue;
+      }
       auto gradient = Backend::clone(parameter);
       auto saved = Backend::saved(gradient);
       archive.tensor(name, saved);

@@ -359,7 +359,10 @@ FULGURITE_BODY void clean_up(RunCore& run, std::exception const& error, CleanUp 
   still([&] { finalize_loggers(run.callbacks, Status::failed); });
   still(program.leave_gradients);
   still(program.tear_down);
-  if (run.loading.fit_is_open) still([&] { note_switches(run, switches_for_program(run)); });
+  if (run.loading.fit_is_open) {
+    run.made.outcome.ended_by.clear();
+    still([&] { note_switches(run, switches_for_program(run)); });
+  }
   run.switches.by_program = false;
   run.facts = {};
   run.point = {};

@@ -384,14 +384,14 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   template <class Source, class From>
   void fit_from(M& model, Source source, From const& from) {
     loop::check_end(state_.asked.options);
-    state_.parts.model = state_.parts.fitted = &model;
+    state_.parts.model = &model;
     if constexpr (judge::of_this_run<Run, From>()) loop::fit(state_, pack_, source, from);
   }
 
   template <class Source, class From>
   auto opened(M& model, Source source, From const& from) {
     loop::check_end(state_.asked.options);
-    state_.parts.model = state_.parts.fitted = &model;
+    state_.parts.model = &model;
     if constexpr (judge::of_this_run<Run, From>())
       return OpenedFit<Run, std::remove_reference_t<decltype(pack_)>, Source, From>(state_, pack_, std::move(source),
                                                                                     from);
