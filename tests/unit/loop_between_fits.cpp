@@ -2,12 +2,15 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+
+#include <fulgurite/data/loader.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"
@@ -286,4 +289,67 @@ TEST_CASE("between fits: a callback that takes the batch misses none where the r
   });
   CHECK(batches == 2);
   CHECK(warnings.find("[fulgurite.resume.untold]") == std::string::npos);
+}
+
+namespace {
+
+/// Ten samples in batches of one, which the strategy shares out.
+auto ten_samples() {
+  std::vector<double> samples(10);
+  for (std::size_t i = 0; i != samples.size(); ++i) samples[i] = double(i);
+  return data::Loader{std::move(samples), {.batch_size = 1}, [](std::span<double const> one) { return one.front(); }};
+}
+struct Sums : toy::Slope {
+  double validated = 0;
+  void validation_step(double x) { validated += x; }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: after a call of a distributed trainer the program has its loaders back, with all samples") {
+  auto const ranks = toy::on_ranks(2, [](toy::Rank rank) {
+    Sums model;
+    auto train = ten_samples(), val = ten_samples();
+    auto trainer = make_trainer<Sums>(epochs(1), rank);
+    trainer.fit(model, train, val);
+    std::vector<double> seen{double(model.stepped.size()), std::exchange(model.validated, 0)};
+    auto alone = toy::train<Sums>(epochs(1), Automatic{});
+    alone.validate(model, val);
+    seen.push_back(std::exchange(model.validated, 0));
+    trainer.validate(model, val);
+    seen.push_back(std::exchange(model.validated, 0));
+    for (auto const& list : {&train, &val}) {
+      double sum = 0;
+      for (double const x : *list) sum += x;
+      seen.push_back(sum);
+    }
+    trainer.set_options(epochs(2));
+    trainer.fit(model, train, val);
+    seen.push_back(double(model.stepped.size()));
+    return seen;
+  });
+  for (auto const& rank : ranks) CHECK(rank.error == "");
+  CHECK(*ranks[0].result == std::vector<double>{5, 20, 45, 20, 45, 45, 10});
+  CHECK(*ranks[1].result == std::vector<double>{5, 25, 45, 25, 45, 45, 10});
+}
+
+TEST_CASE("between fits: a finished run that is started again leaves its loader at the start of an epoch") {
+  toy::Slope model;
+  auto options = epochs(1);
+  options.max_steps = 6;
+  auto const fitted = [&](std::optional<CkptPath> from = {}) {
+    auto loader = ten_samples();
+    auto trainer = toy::train<toy::Slope>(options, Automatic{}, toy::Influence{[](std::string_view where, auto& ctx) {
+                                            if (where == "on_train_epoch_end") ctx.request_checkpoint("after");
+                                          }});
+    said([&] { trainer.fit(model, loader, from); });
+    trainer.save_checkpoint("end");
+    double sum = 0;
+    for (double const x : loader) sum += x;
+    return std::pair(sum, loader.epoch());
+  };
+  auto const first = fitted();
+  CHECK(first == std::pair(45.0, 1L));
+  for (auto const* file : {"end", "after", "end"}) CHECK(fitted(CkptPath{file}) == first);
+  CHECK(model.stepped.size() == 6);
 }

@@ -143,7 +143,8 @@ concept SettableBatchSize = loop::sizes_by_members<L> || loop::sizes_by_function
 /// A loader that can be sharded over processes that train one model: by a member `void shard(int rank, int world, bool
 /// training)`, or a function `shard(loader, rank, world, training)` in its namespace. From the next `begin()` it yields
 /// the part of that rank. In training all ranks should have the same number of batches, or each epoch ends with the
-/// shortest; in evaluation no sample should be in two parts, since metrics are over all ranks.
+/// shortest; in evaluation no sample should be in two parts, since metrics are over all ranks. When the call that has
+/// sharded it ends, `shard(0, 1, training)` gives it all samples again.
 template <class L>
 concept ShardableLoader = loop::shards_by_member<L> || loop::shards_by_function<L>;
 

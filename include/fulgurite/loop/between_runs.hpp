@@ -100,6 +100,7 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, From const& fr
   set_callbacks(run, pack);
   check_special(run);
   Instead const evaluates(run.loading.evaluates, true);
+  SharedOut<R, Source, typename Kind::Loader> const shared_out(run, source);
   run.facts = {};
   run.facts.stage = Kind::stage;
   if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();

@@ -289,6 +289,10 @@ template <class R, class Batch, class Watch>
   return R::Backend::convert_input(batch, run.parts.precision);
 }
 
+/// True if a distributed trainer shares out the samples of such a loader, unless its options say otherwise.
+template <class R, class Loader>
+inline constexpr bool shares_out = shares<R> && !splits_model<R> && ShardableLoader<Loader> && !ShardsItself<Loader>;
+
 /// Prepares a loader each time that it was requested, as the options and the strategy require.
 template <class R, class Loader>
 void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool training) {
@@ -298,7 +302,7 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
              "overfit_batches takes the same first batches in every epoch, and a loader has no "
              "function to keep its order: give it `void in_order(bool)`, or make sure "
              "that it does not shuffle");
-  if constexpr (shares<R> && !splits_model<R> && ShardableLoader<Loader> && !ShardsItself<Loader>)
+  if constexpr (shares_out<R, Loader>)
     if (run.asked.options.use_distributed_sampler)
       shard_of(loader, run.parts.strategy.rank(), run.parts.strategy.world(), training);
   if constexpr (hook::process_dataloader::named<typename R::Strategy>)

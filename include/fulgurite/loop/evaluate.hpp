@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,6 +37,40 @@ bool ends_pass([[maybe_unused]] Callbacks& pack) {
   if constexpr (tries_pass_out<Callbacks>) pack.each([&](auto& callback) { ends = callback.ends_pass(); });
   return ends;
 }
+
+/// Gives the program its loaders back at the end of a call: with the samples of all ranks, for whoever reads them next.
+template <class R, class Source, class Hook>
+class SharedOut : Pinned {
+ public:
+  SharedOut(State<R>& run, Source& source) : run_(run), source_(source) {}
+  ~SharedOut() {
+    if constexpr (shares<R>) {
+      if (!run_.asked.options.use_distributed_sampler) return;
+      if constexpr (Source::trains)
+        if (!source_.is_train_fresh()) give_back(source_.train(), true);
+      if constexpr (Source::template evaluates<Hook>)
+        if (!source_.template is_fresh<Hook>()) {
+          auto loaders = source_.template evaluation<Hook>();
+          each_of(loaders, [](auto& loader) { give_back(loader, false); });
+        }
+    }
+  }
+
+ private:
+  template <class Loader>
+  static void give_back(Loader& loader, bool training) noexcept {
+    if constexpr (shares_out<R, Loader>) {
+      try {
+        shard_of(loader, 0, 1, training);
+      } catch (std::exception const&) {
+        // After a failed resume the loader may still wait for the rest of an epoch, of this rank's samples alone.
+      }
+    }
+  }
+
+  State<R>& run_;
+  Source& source_;
+};
 
 // What distinguishes validation, test and predict: their hooks, their step, their phase.
 

@@ -104,6 +104,7 @@ class OpenFit : Pinned {
       run_.loading.count_training = nullptr;
       run_.loading.write = nullptr;
       if (trains_) keep_data();
+      if (loaded_place_) notify_epoch(source_.train(), run_.progress.epoch);  // whoever reads on has a whole epoch
       leave_gradients_alone(run_);
       run_.parts.strategy.teardown(*run_.parts.model);
       RunContext<R, phase::Fit> ctx(run_);
@@ -327,6 +328,7 @@ class OpenFit : Pinned {
     if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short.clear();
     forget_cut(run_);
     notify_epoch(loader, run_.progress.epoch);
+    loaded_place_ = false;
     // A loader may stand elsewhere in this epoch: a file was loaded into it, or a fit has failed.
     if constexpr (TakesEpoch<std::remove_reference_t<decltype(loader)>> &&
                   Jumps<std::remove_reference_t<decltype(loader)>>)
@@ -435,6 +437,7 @@ class OpenFit : Pinned {
       }
     resumed_->load_random();
     run_.loading.resuming = false;
+    loaded_place_ = run_.loading.training_is_open;
   }
 
   /// Continues the work that was under way when the file was written.
@@ -465,6 +468,7 @@ class OpenFit : Pinned {
       epoch_.reset();
       return end_epoch(left_early);
     }
+    loaded_place_ = true;
     if constexpr (KeepsPlace<std::remove_reference_t<decltype(source_.train())>>)
       if (point.left_early) static_cast<void>(std::begin(source_.train()));  // begin() of the pass that was not over
     if (point.at == At::epoch_end) return end_epoch(point.left_early, point.parts);
@@ -511,12 +515,14 @@ class OpenFit : Pinned {
   Pack& pack_;
   Source& source_;
   Instead<bool> is_open_;
+  SharedOut<R, Source, hook::val_dataloader> shared_out_{run_, source_};
   [[no_unique_address]] std::conditional_t<resumes, Start, FromScratch> start_;
   [[no_unique_address]] std::conditional_t<resumes, MadeLater<Resumption<R, Pack, Source, typename Start::File>>,
                                            FromScratch> resumed_{};
   EpochPlan plan_{};
   bool trains_ = false;
-  bool left_early_ = false;  ///< the last epoch ended before its loader did
+  bool left_early_ = false;                         ///< the last epoch ended before its loader did
+  bool loaded_place_ = false;                       ///< the run resumed, and no pass over the training loader has begun
   MadeLater<TrainEpoch<R, Pack, Source>> epoch_{};  ///< the current epoch, while its batches run
   MadeLater<Algorithms> algorithms_{};
   MadeLater<Anomaly> anomaly_{};
