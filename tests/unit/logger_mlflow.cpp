@@ -156,6 +156,28 @@ TEST_CASE("mlflow: a run that was killed goes on in its folder, with the files o
   }
 }
 
+namespace {
+
+/// Behind the logger.
+struct FailsInSetup {
+  using Stateless = ByChoice;
+  void setup(auto&) { throw Error("fulgurite.test.setup", "a setup failed"); }
+};
+
+}  // namespace
+
+TEST_CASE("mlflow: a fit that fails before it resumes leaves the description of the finished run as it was") {
+  Folder const folder;
+  Net model;
+  fit(model, below(folder.path, 1), {}, on_the_clock(), every_second());
+  auto const finished = content(run_in(folder) / "meta.yaml");
+  REQUIRE(finished.find("\nstatus: 3\n") != std::string::npos);
+  auto const error = error_of(
+      [&] { fit(model, below(folder.path, 2), CkptPath{"last"}, on_the_clock(), every_second(), FailsInSetup{}); });
+  CHECK(error.starts_with("[fulgurite.test.setup]"));
+  CHECK(content(run_in(folder) / "meta.yaml") == finished);
+}
+
 TEST_CASE("mlflow: names become paths below the run's folder, and bad options are refused") {
   using logger::mlflow::file_name;
   CHECK(file_name("val/loss") == "val/loss");

@@ -2,8 +2,11 @@
 // The bodies of logger/csv_logger.hpp.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
@@ -13,16 +16,26 @@
 
 namespace fulgurite::logger {
 
+/// The size of a file up to the end of its last line, behind which a power cut may have left a part of a row.
+FULGURITE_BODY std::uint64_t end_of_last_line(int file, std::uint64_t size) {
+  std::array<char, 4096> block;
+  while (size > 0) {
+    auto const part = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), size));
+    file::read_at(file, std::as_writable_bytes(std::span(block).first(part)), size - part);
+    auto const at = std::string_view(block.data(), part).rfind('\n');
+    if (at != std::string_view::npos) return size - part + at + 1;
+    size -= part;
+  }
+  return 0;
+}
+
 FULGURITE_BODY CsvTable::CsvTable(std::filesystem::path path) : file_(std::move(path)) {
   if (!file_.is_there()) return;
+  file_.cut(end_of_last_line(file_.number(), file_.size()));
   CsvReader in(file_.number(), this->path());
   std::vector<std::string> row;
   if (in.next(row) && (row.size() > 1 || !row.front().empty())) columns_ = row;
   while (in.next(row)) ++rows_;
-  // Ends a row that a power cut left unfinished, so that the next row begins on a line of its own.
-  char last = '\n';
-  if (file_.size() > 0) file::read_at(file_.number(), std::as_writable_bytes(std::span(&last, 1)), file_.size() - 1);
-  if (last != '\n') file_.append("\n");
 }
 
 /// The text of a row in a table of these columns.

@@ -164,8 +164,8 @@ struct NothingMore {};
 ///   owner, lock            the logger's name in errors, and the name of the lock file
 ///   write_hyperparameters(all)   optional: writes them to the file, too; hparams.yaml is written in any case
 /// If folders are not named version_N, it also has new_run(root, more) and each_run(root, f); if the file records the
-/// end of a run, finish(success). Loggers of several kinds in one trainer, with the same save_dir and name, share the
-/// folder of the first of them.
+/// end of a run, finish(success), and leave(), which undoes that it was opened. Loggers of several kinds in one
+/// trainer, with the same save_dir and name, share the folder of the first of them.
 template <class Table, class More = NothingMore>
 class FolderLogger {
  public:
@@ -177,10 +177,16 @@ class FolderLogger {
   void continue_in(std::filesystem::path folder) { folder_.continue_in(std::move(folder)); }
 
   /// The fit failed before it resumed from its file: restores the previous folder, drops no row, and writes none of its
-  /// hyper-parameters.
+  /// hyper-parameters, nor its end.
   void do_not_continue() {
     keep_.reset();
     pending_.reset();
+    if (folder_.is_resumed()) {
+      if constexpr (requires { table_->leave(); })
+        if (table_) table_->leave();
+      table_.reset();
+      lock_.reset();
+    }
     folder_.do_not_continue();
   }
 

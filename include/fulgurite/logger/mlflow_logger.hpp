@@ -68,6 +68,8 @@ class MlflowRun : public Journal<JsonLine> {
   void keep(long rows);
   void write_hyperparameters(std::vector<Hyperparameter> const& all);
   void finish(Status status);
+  /// The run is as it was before it was opened here.
+  void leave();
 
  private:
   GrowingFile& metric(std::string_view name);
@@ -81,6 +83,7 @@ class MlflowRun : public Journal<JsonLine> {
   std::filesystem::path folder_;
   MlflowNames names_;
   std::string start_{};
+  std::string found_{};                                      ///< the description that was there; empty for a new run
   static constexpr std::size_t most_open = 128;              ///< a process may have 1024 descriptors, often
   std::map<std::string, GrowingFile, std::less<>> files_{};  ///< those that are open, by metric
   std::map<std::string, std::string> metrics_{};             ///< the metric of each file

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <type_traits>
 #include <utility>
@@ -108,6 +109,8 @@ FULGURITE_BODY MlflowRun::MlflowRun(std::filesystem::path const& folder, MlflowN
   for (char const* part : {"metrics", "params", "tags", "artifacts"}) file::make_folders(folder / part);
   if (names_.run.empty()) names_.run = folder.filename().string().substr(0, 8);
   write_durably(folder / "tags" / "mlflow.runName", names_.run);
+  std::ifstream in(folder_ / "meta.yaml", std::ios::binary);
+  found_.assign(std::istreambuf_iterator<char>(in), {});
   start_ = started_before();
   describe("1", "null");
   if (rows() != 0) make_metrics();
@@ -158,6 +161,10 @@ FULGURITE_BODY void MlflowRun::finish(Status status) {
   describe(status == Status::success ? "3" : "4", milliseconds(names_));
 }
 
+FULGURITE_BODY void MlflowRun::leave() {
+  if (!found_.empty()) write_durably(folder_ / "meta.yaml", found_);
+}
+
 FULGURITE_BODY GrowingFile& MlflowRun::metric(std::string_view name) {
   auto const found = files_.find(name);
   if (found != files_.end()) {
@@ -197,11 +204,11 @@ FULGURITE_BODY void MlflowRun::make_metrics() {
 }
 
 FULGURITE_BODY std::string MlflowRun::started_before() const {
-  std::ifstream in(folder_ / "meta.yaml");
-  constexpr std::string_view key = "start_time: ";
-  for (std::string text; std::getline(in, text);)
-    if (text.starts_with(key)) return text.substr(key.size());
-  return milliseconds(names_);
+  constexpr std::string_view key = "\nstart_time: ";
+  auto const at = found_.find(key);
+  if (at == std::string::npos) return milliseconds(names_);
+  auto const begin = at + key.size();
+  return found_.substr(begin, found_.find('\n', begin) - begin);
 }
 
 FULGURITE_BODY void MlflowRun::describe(std::string_view status, std::string_view end) const {
