@@ -256,3 +256,16 @@ TEST_CASE("processes that write and sweep at once take nothing from each other")
   }
   CHECK(folder.files() == std::set<std::string>{"f0", "f1", "f2", "f3", "f4"});
 }
+
+TEST_CASE("a file is none of the standard streams, although these were closed before") {
+  auto const child = ::fork();
+  if (child == 0) {
+    for (int const stream : {0, 1, 2}) ::close(stream);
+    FileDescriptor const file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    bool const free = ::open("/dev/null", O_RDONLY) == 0;  // none of the three was kept
+    ::_exit(file.number() > 2 && free ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}

@@ -5,11 +5,15 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/data/loader.hpp>
@@ -354,4 +358,21 @@ TEST_CASE("a loop that waits for its data while processors are idle says so once
   while (at != sampled.end()) ++at;
   CHECK(sampled.waited().seconds >= 0.08);
   CHECK(sampled.waited().seconds <= sampled.waited().pass);
+}
+
+TEST_CASE("a child that was forked after an epoch has workers of its own, and does not wait for those of its parent") {
+  std::optional loader(Loader{Probe{.count = 20}, {.batch_size = 2, .workers = 2}});
+  loader->set_epoch(0);
+  auto const whole = batches(*loader);
+  auto const child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    loader->set_epoch(0);
+    bool const same = batches(*loader) == whole;
+    loader.reset();
+    ::_exit(same ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }

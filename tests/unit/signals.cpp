@@ -1,10 +1,13 @@
 // Signals: at whatever moment of a run one comes, the program ends by it, and with the file that it is to leave.
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <vector>
 
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/callback/watch.hpp>
@@ -397,4 +400,57 @@ TEST_CASE("a signal that comes while the file of another exception is written en
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 7);
   CHECK(folder.files() == Kept{"on_exception.safetensors"});
+}
+
+namespace {
+
+int heard_by_program = 0;
+
+}  // namespace
+
+TEST_CASE(
+    "signals: of two that listen at once either may end first, and after both the program's own handler is back") {
+  auto* const before = std::signal(SIGUSR2, [](int) { ++heard_by_program; });
+  for (bool const oldest_first : {true, false}) {
+    heard_by_program = 0;
+    std::vector<int> const listed{SIGUSR2};
+    std::optional<CaughtSignals> one, two;
+    one.emplace(listed);
+    two.emplace(listed);
+    (oldest_first ? one : two).reset();
+    std::raise(SIGUSR2);
+    CHECK(CaughtSignals::caught() == SIGUSR2);
+    CHECK(heard_by_program == 0);
+    (oldest_first ? two : one).reset();
+    std::raise(SIGUSR2);
+    CHECK(heard_by_program == 1);
+  }
+  std::signal(SIGUSR2, before);
+}
+
+namespace {
+
+struct LeavesThread {
+  using Stateless = ByChoice;
+  bool leaves = true;
+  void on_train_batch_end(auto& ctx) {
+    if (leaves && ctx.batch_idx() == 1) ::pthread_exit(nullptr);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a thread that ends inside of a fit, by pthread_exit or pthread_cancel, ends alone") {
+  static int past = 0;
+  ::pthread_t thread{};
+  auto* const run = +[](void*) -> void* {
+    Scripted model;
+    auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, LeavesThread{});
+    trainer.fit(model, toy::batches(3), toy::batches(1));
+    ++past;
+    return nullptr;
+  };
+  REQUIRE(::pthread_create(&thread, nullptr, run, nullptr) == 0);
+  CHECK(::pthread_join(thread, nullptr) == 0);
+  CHECK(past == 0);
 }

@@ -41,7 +41,7 @@ class GradientNorm {
   static constexpr bool reads_whole_model = true;
   static constexpr std::string_view reads = "gradients";
 
-  constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) { check(options.norm_type); }
+  explicit GradientNorm(GradientNormOptions options = {}) : options_(options) { check(options.norm_type); }
   FULGURITE_NAMED_OPTIONS(GradientNorm);
 
   void on_train_start() { last_.clear(); }

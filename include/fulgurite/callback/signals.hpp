@@ -103,7 +103,7 @@ struct SignalsOptions {
 /// warning. A fit that ends well also removes these files, so jobs that run at the same time need a folder each; the
 /// tasks of a job array have file names of their own.
 ///
-/// Signal handlers belong to the process, so two runs at the same time cannot both use Signals.
+/// Signal handlers belong to the process: a signal ends all runs that use Signals at that time.
 class Signals {
  public:
   using Hooks = Implements<hook::setup, hook::on_train_start, hook::on_train_batch_end, hook::on_validation_batch_end,

@@ -21,11 +21,12 @@ namespace fulgurite {
 
 // An open file that is closed by its destructor, and the loops that POSIX reads and writes need.
 
-/// Owns a POSIX file descriptor and closes it; -1 means none.
+/// Owns a POSIX file descriptor and closes it; -1 means none. It is never one of the standard streams, which a service
+/// may have closed: what others print would go into the file.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  explicit FileDescriptor(int number) : number_(number) {}
+  explicit FileDescriptor(int number);
   FileDescriptor(FileDescriptor&& other) noexcept;
   FileDescriptor& operator=(FileDescriptor&& other) noexcept;
   ~FileDescriptor();

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
@@ -219,6 +220,14 @@ FULGURITE_BODY void link_to(std::filesystem::path const& file, std::filesystem::
 }  // namespace fulgurite::file
 
 namespace fulgurite {
+
+FULGURITE_BODY FileDescriptor::FileDescriptor(int number) : number_(number) {
+  if (number < 0 || number > STDERR_FILENO) return;
+  number_ = ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int const error = errno;
+  ::close(number);
+  errno = error;
+}
 
 FULGURITE_BODY FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
     : number_(std::exchange(other.number_, -1)) {}

@@ -120,7 +120,8 @@ class CaughtSignals : Pinned {
   explicit CaughtSignals(std::vector<int> const& signals, int request = 0);
   ~CaughtSignals() { restore(); }
 
-  /// The first of the signals that end the program; 0 if none has come. It is kept until the next object is made.
+  /// The first of the signals that end the program; 0 if none has come. It is kept until an object is made
+  /// while there is no other.
   static int caught() { return noted_; }
   /// The signal `request` if it has come; else 0.
   static int requested() { return noted_request_; }
@@ -134,6 +135,8 @@ class CaughtSignals : Pinned {
 
   void listen(int signal, Handler handler);
   bool keep(int signal, Action const& before, Action const& now);
+  /// Puts the actions back that the signals had before this object. If a later object still catches one of them, that
+  /// one will do so when it ends.
   void restore();
 
   /// A signal handler: it calls only functions that are allowed in one.
@@ -145,6 +148,8 @@ class CaughtSignals : Pinned {
   /// listed it.
   static inline std::array<Action, most> without_{};
   std::vector<std::pair<int, Action>> before_{};
+  static inline CaughtSignals* newest_ = nullptr;  ///< of all objects that exist
+  CaughtSignals* older_ = nullptr;
 };
 
 }  // namespace fulgurite

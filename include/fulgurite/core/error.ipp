@@ -2,6 +2,7 @@
 // The bodies of core/error.hpp.
 
 #include <cerrno>
+#include <mutex>
 
 #include <fulgurite/core/error.hpp>
 
@@ -61,8 +62,18 @@ FULGURITE_BODY void refuse_text(char const* identifier, std::string const& name,
 
 }  // namespace loop
 
+/// Guards the chain of all CaughtSignals that exist.
+FULGURITE_BODY std::mutex& chain_of_signals() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 FULGURITE_BULK_BODY CaughtSignals::CaughtSignals(std::vector<int> const& signals, int request) {
-  noted_ = noted_request_ = 0;
+  {
+    std::lock_guard const lock(chain_of_signals());
+    if (newest_ == nullptr) noted_ = noted_request_ = 0;
+    older_ = std::exchange(newest_, this);
+  }
   for (int const signal : signals) listen(signal, &note);
   if (request != 0) listen(request, [](int caught) { noted_request_ = caught; });
 }
@@ -95,8 +106,19 @@ FULGURITE_BODY bool CaughtSignals::keep(int signal, Action const& before, Action
 }
 
 FULGURITE_BULK_BODY void CaughtSignals::restore() {
-  for (auto at = before_.rbegin(); at != before_.rend(); ++at) ::sigaction(at->first, &at->second, nullptr);
+  std::lock_guard const lock(chain_of_signals());
+  for (auto at = before_.rbegin(); at != before_.rend(); ++at) {
+    Action* of_later = nullptr;  // the action that the next object has to put back
+    for (auto* later = newest_; later != this; later = later->older_)
+      for (auto& [signal, before] : later->before_)
+        if (signal == at->first) of_later = &before;
+    if (of_later != nullptr) *of_later = at->second;
+    else ::sigaction(at->first, &at->second, nullptr);
+  }
   before_.clear();
+  auto** link = &newest_;
+  while (*link != this) link = &(*link)->older_;
+  *link = older_;
 }
 
 FULGURITE_BODY void CaughtSignals::note(int signal) {

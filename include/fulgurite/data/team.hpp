@@ -20,6 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
@@ -250,6 +253,8 @@ class Team : Pinned {
 
   /// The next batch if it is ready; otherwise nothing, and `take` would wait.
   std::optional<Batch> try_take();
+  /// False in a child that was forked after the team was made: threads do not follow into it.
+  bool is_of_this_process() const { return process_ == ::getpid(); }
   /// True if `on_start` failed in a worker. The team is then unusable.
   bool is_broken() const {
     std::lock_guard const lock(work_->mutex);
@@ -297,10 +302,16 @@ class Team : Pinned {
   std::shared_ptr<Work> work_ = std::make_shared<Work>();
   std::vector<std::thread> threads_;
   long epoch_ = 0;
+  ::pid_t process_ = ::getpid();
 };
 
 template <class Batch>
 Team<Batch>::~Team() {
+  if (!is_of_this_process()) {  // nothing of it may be destroyed: the threads that lock and wait are not here
+    for (auto& thread : threads_) thread.detach();
+    static_cast<void>(new std::shared_ptr<Work>(std::move(work_)));
+    return;
+  }
   halt(true);
   {
     std::unique_lock lock(work_->mutex);
@@ -466,6 +477,7 @@ class BatchReader {
 template <class Batch>
 void BatchReader<Batch>::leave() {
   next_ = last_ = 0;
+  if (team_ && !team_->is_of_this_process()) team_.reset();
   if (!team_) return;
   team_->leave();
   if (!options_.persistent_workers || team_->is_broken()) team_.reset();

@@ -262,15 +262,15 @@ struct ValidationInterval {
 class Silence {
  public:
   constexpr Silence() = default;
-  constexpr Silence(std::initializer_list<std::string_view> identifiers)
+  Silence(std::initializer_list<std::string_view> identifiers)
       : Silence(std::vector<std::string_view>(identifiers)) {}
-  constexpr explicit Silence(std::vector<std::string_view> identifiers) : identifiers_(std::move(identifiers)) {
+  explicit Silence(std::vector<std::string_view> identifiers) : identifiers_(std::move(identifiers)) {
     for (auto const identifier : identifiers_)
       if (!loop::is_warning(identifier))
         throw Error("fulgurite.options.silence", std::string(identifier) + " is no warning of the library: write the "
                                                                            "identifier that it has in front");
   }
-  constexpr bool has(std::string_view identifier) const {
+  bool has(std::string_view identifier) const {
     return std::find(identifiers_.begin(), identifiers_.end(), identifier) != identifiers_.end();
   }
   constexpr std::vector<std::string_view> const& all() const { return identifiers_; }

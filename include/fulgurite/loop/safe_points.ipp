@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <cxxabi.h>
+
 #include <fulgurite/loop/safe_points.hpp>
 
 namespace fulgurite::loop {
@@ -286,7 +288,15 @@ FULGURITE_BODY void abandon_files(RunCore& run, FunctionRef<void()> finish) noex
 FULGURITE_BODY void handle_exception(FunctionRef<void(std::exception const&)> failed) {
   try {
     throw;
-  } catch (std::exception const& error) { failed(error); } catch (...) {
+  } catch (std::exception const& error) {
+    failed(error);
+  }
+#if defined(__GLIBCXX__)
+  catch (abi::__forced_unwind const&) {  // pthread_exit or pthread_cancel: it may not be caught for good
+    throw;
+  }
+#endif
+  catch (...) {
     failed(Error("fulgurite.exception.unknown",
                  "what was thrown is no std::exception: derive it from one, so that its reason can be reported"));
   }
