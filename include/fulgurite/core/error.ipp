@@ -108,7 +108,7 @@ FULGURITE_BODY bool CaughtSignals::keep(int signal, Action const& before, Action
 FULGURITE_BULK_BODY void CaughtSignals::restore() {
   std::lock_guard const lock(chain_of_signals());
   for (auto at = before_.rbegin(); at != before_.rend(); ++at) {
-    Action* of_later = nullptr;  // the action that the next object has to put back
+    Action* of_later = nullptr;  // the action that the next object has to restore
     for (auto* later = newest_; later != this; later = later->older_)
       for (auto& [signal, before] : later->before_)
         if (signal == at->first) of_later = &before;

@@ -262,8 +262,7 @@ struct ValidationInterval {
 class Silence {
  public:
   constexpr Silence() = default;
-  Silence(std::initializer_list<std::string_view> identifiers)
-      : Silence(std::vector<std::string_view>(identifiers)) {}
+  Silence(std::initializer_list<std::string_view> identifiers) : Silence(std::vector<std::string_view>(identifiers)) {}
   explicit Silence(std::vector<std::string_view> identifiers) : identifiers_(std::move(identifiers)) {
     for (auto const identifier : identifiers_)
       if (!loop::is_warning(identifier))
