@@ -42,10 +42,8 @@ class Position {
   long begin(long batches);
 
   void advance() { ++consumed_; }
-  /// All batches of the epoch were consumed. `batches`: their number; less than 0: unknown.
-  void finish(long batches) {
-    if (batches >= 0) consumed_ = batches;
-  }
+  /// All batches of the epoch were consumed. `batches`: their number; less than 0: as many as were consumed.
+  void finish(long batches);
 
   /// Makes the batches hold other samples from the next `begin()` on; that call starts the same epoch as it would have
   /// done otherwise. Throws [fulgurite.data.batch_size_within] if it would have resumed inside an epoch. `batches`: the
@@ -53,9 +51,10 @@ class Position {
   void change_layout(long batches);
 
   /// Saves or loads the position. Throws [fulgurite.data.resume] if a position within an epoch is loaded into another
-  /// layout; between epochs the layout may change.
+  /// layout; between epochs the layout may change, and the next `begin()` then starts the next epoch.
   void state(auto& archive, Layout const now) {
     Layout saved = now;
+    if (over_ && now.batches < 0) saved.batches = consumed_;
     archive("epoch", epoch_)("consumed", consumed_)("batches", saved.batches)("batch_size", saved.batch_size)(
         "samples", saved.samples)("order", saved.order);
     archive.option("rows of a batch", now.batch_size);
@@ -71,6 +70,7 @@ class Position {
   long first_ = 0;
   bool begun_ = false;
   bool chosen_ = false;
+  bool over_ = false;  // marks the end of an epoch whose number of batches is unknown
 };
 
 /// Throws [fulgurite.data.two_passes]: a loop reads on in a loader that another loop has begun to read.
@@ -199,6 +199,7 @@ void Batches<Derived, B>::pull() {
   current_ ^= 1U;
   slots_[current_].reset();
   ended_ = !self().next(slots_[current_]);
+  if (ended_) position_.finish(-1);
 }
 
 /// A base class like Batches<Derived, B> that adds `size`, `layout` and the sampler's state. The derived class has to

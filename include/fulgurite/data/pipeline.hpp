@@ -243,6 +243,11 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
     this->change_layout();
     open_.set_batch_size(size);
   }
+  Layout layout() const
+    requires requires(Open const& open) { open.batch_size(); }
+  {
+    return {.batch_size = batch_size()};
+  }
 
  private:
   friend Batches<Stream, Batch>;
