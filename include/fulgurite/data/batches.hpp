@@ -220,7 +220,7 @@ class SampledBatches : public Batches<Derived, B> {
   /// Keeps one rank's part of the order that the sampler gives to all ranks: every `world`-th sample. In training all
   /// ranks get equally many: if the samples do not divide evenly, the first ones are repeated, or the rest is dropped
   /// with `.drop_last`. In evaluation every sample is seen once. The trainer calls this. It does nothing to a loader
-  /// with a `Stride`.
+  /// with a `Stride`, or another sampler that is SharesSamples.
   void shard(int rank, int world, bool training);
 
   /// While on, every epoch has the same order: the dataset's own order if the sampler supports `in_order`, as that of
@@ -282,7 +282,7 @@ void SampledBatches<Derived, B, S>::set_batch_size(long size) {
 
 template <class Derived, class B, Sampler S>
 void SampledBatches<Derived, B, S>::shard(int rank, int world, bool training) {
-  if constexpr (!requires { S::shares_samples; }) {
+  if constexpr (!SharesSamples<S>) {
     RankShare const now{rank, world, !training ? Leftover::keep : drop_last_ ? Leftover::drop : Leftover::repeat};
     if (now == share_) return;
     this->change_layout();
