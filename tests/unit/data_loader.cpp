@@ -219,6 +219,7 @@ TEST_CASE("a function that makes batches may draw random numbers, of the seed, t
   auto again = made(1, 1);
   data_test::load(again, data_test::saved(alone));
   CHECK(batches(again) == Epochs(whole.begin() + 1, whole.end()));
+  CHECK(data_test::refusal([&] { data_test::load(other, data_test::saved(alone)); }) == "fulgurite.data.resume");
   CHECK(whole[0][0] % 100 == 0);
 }
 

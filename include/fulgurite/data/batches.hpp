@@ -3,6 +3,7 @@
 // that a checkpoint saves.
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -20,7 +21,7 @@ namespace fulgurite::data {
 /// Decides which samples batch k holds. A negative number means that it is unknown, as for a stream.
 struct Layout {
   long batches = -1, batch_size = -1, samples = -1;
-  long order = -1;  ///< a hash of the samples, the kind of their order and its seed; the epoch is saved separately
+  long order = -1;  ///< a hash of the samples, the kind of their order and the seeds; the epoch is saved separately
   bool operator==(Layout const&) const = default;
 };
 
@@ -239,9 +240,10 @@ class SampledBatches : public Batches<Derived, B> {
   }
 
  protected:
-  /// Throws [fulgurite.data.batch_size] for a batch size below 1.
-  SampledBatches(S sampler, long batch_size, bool drop_last)
-      : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
+  /// `drawn`: the seed of the numbers that the derived class draws for its batches; 0 if it draws none. Throws
+  /// [fulgurite.data.batch_size] for a batch size below 1.
+  SampledBatches(S sampler, long batch_size, bool drop_last, std::uint64_t drawn = 0)
+      : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last), drawn_(drawn) {
     at_least(1, "fulgurite.data.batch_size", ".batch_size", batch_size);
   }
 
@@ -262,6 +264,7 @@ class SampledBatches : public Batches<Derived, B> {
  private:
   RankShare share_{};
   bool drop_last_;
+  std::uint64_t drawn_;
 };
 
 template <class Derived, class B, Sampler S>
@@ -269,7 +272,7 @@ Layout SampledBatches<Derived, B, S>::layout() const {
   return {.batches = static_cast<long>(size()),
           .batch_size = batch_size_,
           .samples = static_cast<long>(samples()),
-          .order = order_of(sampler_)};
+          .order = order_of(sampler_) ^ static_cast<long>(drawn_)};
 }
 
 template <class Derived, class B, Sampler S>

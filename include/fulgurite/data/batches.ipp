@@ -62,7 +62,9 @@ FULGURITE_BULK_BODY void Position::loaded(Layout const& saved, Layout const& now
     throw Error("fulgurite.data.resume",
                 "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " + said(saved) +
                     "; this loader has " +
-                    (saved == in_its_order ? "others, or these in another order (.shuffle, .seed)" : said(now)) +
+                    (saved == in_its_order
+                         ? "others, or these in another order or with other random numbers (.shuffle, .seed)"
+                         : said(now)) +
                     ": resume with the same data and options, or from a checkpoint written between epochs");
   // The epoch is over, and this loader would count its end by batches of another kind.
   ++epoch_;

@@ -217,7 +217,8 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
 template <Sampler S, BatchTransform Transform>
 TensorLoader<S, Transform>::TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options,
                                          Transform transform)
-    : Base(std::move(sampler), options.batch_size, options.drop_last),
+    : Base(std::move(sampler), options.batch_size, options.drop_last,
+           std::invocable<Transform&, Batch, BatchRandom&> ? options.seed : 0),
       data_(std::move(data)),
       target_(std::move(target)),
       options_(options),

@@ -52,7 +52,10 @@ FULGURITE_BULK_BODY BlockLoader::BlockLoader(std::vector<std::int64_t> numbers, 
 FULGURITE_BULK_BODY std::size_t BlockLoader::size() const { return static_cast<std::size_t>(batches_); }
 
 FULGURITE_BULK_BODY Layout BlockLoader::layout() const {
-  return {.batches = batches_, .batch_size = options_.batch_size, .samples = own_pieces()};
+  return {.batches = batches_,
+          .batch_size = options_.batch_size,
+          .samples = own_pieces(),
+          .order = order_of(OptionalShuffle{.shuffle = options_.random, .seed = options_.seed})};
 }
 
 FULGURITE_BULK_BODY void BlockLoader::set_batch_size(long size) {
