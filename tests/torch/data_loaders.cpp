@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <ranges>
 #include <set>
 #include <stdexcept>
@@ -244,6 +245,47 @@ TEST_CASE("a saved tensor loader goes on where it stopped") {
   ++at;
   data_test::load(second, data_test::saved(first));
   CHECK(targets(second) == Lists(whole.begin() + 1, whole.end()));
+}
+
+TEST_CASE("inside a pass another batch size, or order, changes nothing before the next one") {
+  auto const noisy = [](Batch batch, BatchRandom& random) {
+    batch.data.add_(static_cast<double>(random.below(1000)));
+    return batch;
+  };
+  auto const pass = [](auto& loader, auto&& meanwhile) {
+    std::vector<torch::Tensor> all;
+    for (auto& batch : loader) {
+      all.insert(all.end(), {batch.data.clone(), batch.target.clone()});
+      if (all.size() == 2) meanwhile(loader);
+    }
+    return all;
+  };
+  auto const nothing = [](auto&) {};
+  auto const other = [](auto& loader) {
+    loader.set_batch_size(2);
+    loader.in_order(true);
+  };
+  auto const check = [&](auto make) {
+    for (int const workers : {0, 2}) {
+      auto plain = make(workers), changed = make(workers);
+      pass(plain, nothing);  // so that the epoch is not the one of a loader in order
+      pass(changed, nothing);
+      auto const expected = pass(plain, nothing), seen = pass(changed, other);
+      REQUIRE(seen.size() == expected.size());
+      for (std::size_t i = 0; i != seen.size(); ++i) CHECK(seen[i].equal(expected[i]));
+      CHECK((*changed.begin()).data.size(0) == 2);
+    }
+  };
+  check([&](int workers) {
+    return TensorLoader{rows(10), torch::arange(10),
+                        TensorLoaderOptions{.batch_size = 3, .shuffle = true, .seed = 1, .workers = workers}, noisy};
+  });
+  std::vector<std::int64_t> numbers(60);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  for (bool const random : {false, true})
+    check([&](int workers) {
+      return BlockLoader(numbers, {.block = 4, .random = random, .batch_size = 4, .workers = workers});
+    });
 }
 
 TEST_CASE("data on a GPU make batches there") {

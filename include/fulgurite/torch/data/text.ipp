@@ -98,19 +98,20 @@ FULGURITE_BULK_BODY long BlockLoader::own_pieces() const { return BlockCut{numbe
 
 FULGURITE_BULK_BODY void BlockLoader::start(long epoch, long first) {
   reader_.leave();
+  cut_ = [cut = BlockCut{numbers_, options_, share_}, epoch](std::size_t k, Buffers& data, Buffers& target) {
+    return cut.batch(static_cast<long>(k), epoch, data, target);
+  };
   typename BatchReader<Batch>::Make make;
   if (reader_.has_workers())
-    make = [cut = BlockCut{numbers_, options_, share_}, epoch](std::size_t k, AtWork const&) -> std::optional<Batch> {
+    make = [cut = cut_](std::size_t k, AtWork const&) -> std::optional<Batch> {
       Buffers data, target;
-      return cut.batch(static_cast<long>(k), epoch, data, target);
+      return cut(k, data, target);
     };
   reader_.begin(epoch, static_cast<std::size_t>(first), size(), std::move(make));
 }
 
 FULGURITE_BULK_BODY bool BlockLoader::next(std::optional<Batch>& batch) {
-  return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> {
-    return BlockCut{numbers_, options_, share_}.batch(static_cast<long>(k), drawn_epoch(), data_, target_);
-  });
+  return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> { return cut_(k, data_, target_); });
 }
 
 FULGURITE_BULK_BODY TextModule::TextModule(std::string_view text, TextOptions options)
