@@ -58,6 +58,14 @@ std::vector<std::vector<std::int64_t>> targets(auto& loader) {
 }
 
 using Lists = std::vector<std::vector<std::int64_t>>;
+Lists targets_of_blocks(BlockLoader& loader) {
+  Lists all;
+  for (auto& batch : loader) {
+    auto const* first = batch.target.data_ptr<std::int64_t>();
+    all.emplace_back(first, first + batch.target.numel());
+  }
+  return all;
+}
 static_assert(std::ranges::input_range<TensorLoader<>&> && std::ranges::sized_range<TensorLoader<>&>);
 
 struct Numbers : torch::data::datasets::Dataset<Numbers> {
@@ -286,6 +294,18 @@ TEST_CASE("inside a pass another batch size, or order, changes nothing before th
     check([&](int workers) {
       return BlockLoader(numbers, {.block = 4, .random = random, .batch_size = 4, .workers = workers});
     });
+}
+
+TEST_CASE("a batch size far beyond the data is all of them at once, in memory for them alone") {
+  long const all = 1'000'000'000'000;
+  for (int const workers : {0, 2}) {
+    auto loader = loader_of(5, {.batch_size = all, .workers = workers});
+    CHECK(targets(loader) == Lists{{0, 1, 2, 3, 4}});
+    loader.set_batch_size(3);
+    CHECK(targets(loader) == Lists{{0, 1, 2}, {3, 4}});
+    BlockLoader blocks({0, 1, 2, 3, 4}, {.block = 2, .random = false, .batch_size = all, .workers = workers});
+    CHECK(targets_of_blocks(blocks) == Lists{{1, 2, 3, 4}});
+  }
 }
 
 TEST_CASE("data on a GPU make batches there") {

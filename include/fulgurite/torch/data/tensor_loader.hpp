@@ -208,8 +208,8 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
     return memory;
   }
   torch::Tensor gather(torch::Tensor const& from, torch::Tensor const& index, Buffers& buffers) const {
-    return into(buffers.next(index.size(0), pass_.batch_size, from.sizes().slice(1),
-                             from.options().pinned_memory(options_.pin_memory)),
+    return into(buffers.next(index.size(0), std::min<std::int64_t>(pass_.batch_size, order_.size(0)),
+                             from.sizes().slice(1), from.options().pinned_memory(options_.pin_memory)),
                 from, index);
   }
 

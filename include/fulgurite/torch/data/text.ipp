@@ -27,11 +27,11 @@ struct BlockCut {
 
   /// Makes batch k of an epoch in the memory of these buffers.
   Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const {
-    long const rows =
-        options.random ? options.batch_size : std::min(options.batch_size, own_pieces() - k * options.batch_size);
+    long const most = options.random ? options.batch_size : std::min(options.batch_size, own_pieces());
+    long const rows = options.random ? most : std::min(most, own_pieces() - k * most);
     auto const kind = torch::TensorOptions(torch::kLong).pinned_memory(options.pin_memory);
-    Batch made{data_memory.next(rows, options.batch_size, {options.block}, kind),
-               target_memory.next(rows, options.batch_size, {options.block}, kind)};
+    Batch made{data_memory.next(rows, most, {options.block}, kind),
+               target_memory.next(rows, most, {options.block}, kind)};
     auto *data = made.data.mutable_data_ptr<std::int64_t>(), *target = made.target.mutable_data_ptr<std::int64_t>();
     Random random{options.seed, static_cast<std::uint64_t>(epoch),
                   static_cast<std::uint64_t>(k * share.world + share.rank)};
