@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <ranges>
 #include <set>
 #include <stdexcept>
@@ -57,6 +58,14 @@ std::vector<std::vector<std::int64_t>> targets(auto& loader) {
 }
 
 using Lists = std::vector<std::vector<std::int64_t>>;
+Lists targets_of_blocks(BlockLoader& loader) {
+  Lists all;
+  for (auto& batch : loader) {
+    auto const* first = batch.target.data_ptr<std::int64_t>();
+    all.emplace_back(first, first + batch.target.numel());
+  }
+  return all;
+}
 static_assert(std::ranges::input_range<TensorLoader<>&> && std::ranges::sized_range<TensorLoader<>&>);
 
 struct Numbers : torch::data::datasets::Dataset<Numbers> {
@@ -244,6 +253,59 @@ TEST_CASE("a saved tensor loader goes on where it stopped") {
   ++at;
   data_test::load(second, data_test::saved(first));
   CHECK(targets(second) == Lists(whole.begin() + 1, whole.end()));
+}
+
+TEST_CASE("inside a pass another batch size, or order, changes nothing before the next one") {
+  auto const noisy = [](Batch batch, BatchRandom& random) {
+    batch.data.add_(static_cast<double>(random.below(1000)));
+    return batch;
+  };
+  auto const pass = [](auto& loader, auto&& meanwhile) {
+    std::vector<torch::Tensor> all;
+    for (auto& batch : loader) {
+      all.insert(all.end(), {batch.data.clone(), batch.target.clone()});
+      if (all.size() == 2) meanwhile(loader);
+    }
+    return all;
+  };
+  auto const nothing = [](auto&) {};
+  auto const other = [](auto& loader) {
+    loader.set_batch_size(2);
+    loader.in_order(true);
+  };
+  auto const check = [&](auto make) {
+    for (int const workers : {0, 2}) {
+      auto plain = make(workers), changed = make(workers);
+      pass(plain, nothing);  // so that the epoch is not the one of a loader in order
+      pass(changed, nothing);
+      auto const expected = pass(plain, nothing), seen = pass(changed, other);
+      REQUIRE(seen.size() == expected.size());
+      for (std::size_t i = 0; i != seen.size(); ++i) CHECK(seen[i].equal(expected[i]));
+      CHECK((*changed.begin()).data.size(0) == 2);
+    }
+  };
+  check([&](int workers) {
+    return TensorLoader{rows(10), torch::arange(10),
+                        TensorLoaderOptions{.batch_size = 3, .shuffle = true, .seed = 1, .workers = workers}, noisy};
+  });
+  std::vector<std::int64_t> numbers(60);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  for (bool const random : {false, true})
+    check([&](int workers) {
+      return BlockLoader(numbers, {.block = 4, .random = random, .batch_size = 4, .workers = workers});
+    });
+}
+
+TEST_CASE("a batch size far beyond the data is all of them at once, in memory for them alone") {
+  long const all = 1'000'000'000'000;
+  for (int const workers : {0, 2}) {
+    auto loader = loader_of(5, {.batch_size = all, .workers = workers});
+    CHECK(targets(loader) == Lists{{0, 1, 2, 3, 4}});
+    loader.set_batch_size(3);
+    CHECK(targets(loader) == Lists{{0, 1, 2}, {3, 4}});
+    BlockLoader blocks({0, 1, 2, 3, 4}, {.block = 2, .random = false, .batch_size = all, .workers = workers});
+    CHECK(targets_of_blocks(blocks) == Lists{{1, 2, 3, 4}});
+  }
 }
 
 TEST_CASE("data on a GPU make batches there") {

@@ -178,6 +178,23 @@ TEST_CASE(
   CHECK(usual.in_units(torch::zeros({1, 1, 1})).scalar_type() == torch::kFloat);
 }
 
+TEST_CASE("predictions keep their digits in units where a float has too few, and where they are doubles") {
+  // Seconds since 1970, of some hours: near 1.7e9 the next float is 128 seconds away.
+  auto const times = 1.7e9 + 1000 * torch::arange(40, torch::kDouble);
+  auto const clock = data::windows(times, {.length = 2, .validation = 0, .shuffle = false});
+  auto const& learned = clock.standardization()[0];
+  auto const back = clock.in_units(((times - learned.mean) / learned.deviation).to(torch::kFloat));
+  CHECK(back.scalar_type() == torch::kDouble);
+  CHECK((back - times).abs().max().item<double>() < 0.01);
+  auto const years = data::windows(torch::arange(1980, 2020, torch::kDouble), {.length = 2, .validation = 0});
+  CHECK(years.in_units(torch::zeros({1})).scalar_type() == torch::kFloat);
+
+  auto const thirds = data::windows(torch::arange(40, torch::kDouble) / 3, {.length = 2, .validation = 0});
+  auto const& third = thirds.standardization()[0];
+  auto const exact = thirds.in_units(torch::ones({1}, torch::kDouble));
+  CHECK(exact.item<double>() == third.mean + third.deviation);
+}
+
 TEST_CASE("a file of a text with another vocabulary is refused, although its size is the same") {
   probe::Folder const folder;
   auto const file = folder / "last.safetensors";

@@ -134,6 +134,39 @@ TEST_CASE("the loaders of modules go on inside an epoch", "[resume][data]") {
                    its_own);
 }
 
+TEST_CASE("inside an epoch a loader of another seed is refused, whatever is drawn from it", "[resume][data]") {
+  auto const refusals = [](auto make) {
+    auto begun = make(1), same = make(1), other = make(2), between = make(2);
+    auto at = begun.begin();
+    ++at;
+    auto const saved = fulgurite::state_text(begun);
+    CHECK_NOTHROW(fulgurite::load_state_text(same, saved));
+    try {
+      fulgurite::load_state_text(other, saved);
+      return std::string("nothing was thrown");
+    } catch (fulgurite::Error const& error) {
+      begun.finish_epoch();
+      CHECK_NOTHROW(fulgurite::load_state_text(between, fulgurite::state_text(begun)));
+      return std::string(error.identifier());
+    }
+  };
+  std::string const refused = "fulgurite.data.resume";
+  CHECK(refusals([](std::uint64_t seed) {
+          return BlockLoader(std::vector<std::int64_t>(50), {.block = 4, .batch_size = 3, .seed = seed});
+        }) == refused);
+  CHECK(refusals([](std::uint64_t seed) {
+          BlockOptions const consecutive{.block = 4, .random = false, .batch_size = 3, .seed = seed};
+          return BlockLoader(std::vector<std::int64_t>(50), consecutive);
+        }) == "nothing was thrown");  // it draws nothing
+  CHECK(refusals([](std::uint64_t seed) {
+          return TensorLoader{eleven(), torch::arange(11), TensorLoaderOptions{.batch_size = 3, .seed = seed},
+                              [](Batch batch, BatchRandom&) { return batch; }};
+        }) == refused);
+  CHECK(refusals([](std::uint64_t seed) {
+          return TensorLoader{eleven(), torch::arange(11), TensorLoaderOptions{.batch_size = 3, .seed = seed}};
+        }) == "nothing was thrown");
+}
+
 namespace {
 /// Fails at a step, if asked to.
 struct Failing : torch::nn::LinearImpl {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -95,6 +96,18 @@ TEST_CASE("between epochs a loader of another batch size is saved as one that be
   CHECK(content(resumed) == content(loader));
 }
 
+TEST_CASE("between epochs a loader that has more batches than the saved one starts the next epoch") {
+  auto const of = [](long rows) { return Loader{numbers(10), {.batch_size = rows, .shuffle = true}}; };
+  auto loader = of(5), resumed = of(2), same = of(2);
+  content(loader);
+  data_test::load(resumed, data_test::saved(loader));
+  CHECK(resumed.epoch() == 1);
+  auto const second = content(loader);
+  data_test::load(same, data_test::saved(resumed));  // before it has begun
+  CHECK(content(resumed) == second);
+  CHECK(content(same) == second);
+}
+
 TEST_CASE(
     "between epochs combined loaders may get another batch size, one that is borrowed and one that is longer, too") {
   auto const sizes_of = [](long from, long to) {
@@ -156,6 +169,33 @@ TEST_CASE("a stream in batches can be given another size, and one of finished ba
   STATIC_REQUIRE(SettableBatchSize<decltype(stream)>);
   STATIC_REQUIRE_FALSE(SettableBatchSize<decltype(finished)>);
   STATIC_REQUIRE_FALSE(SettableBatchSize<std::vector<int>>);
+}
+
+TEST_CASE("inside an epoch a stream in batches resumes with the same size alone, between epochs with any") {
+  auto const of = [](long rows) {
+    return stream_in_batches([](long epoch) { return std::vector<int>(7, static_cast<int>(epoch)); },
+                             {.batch_size = rows});
+  };
+  auto stream = of(3), same = of(3), other = of(2);
+  auto at = stream.begin();
+  ++at;
+  auto const saved = data_test::saved(stream);
+  data_test::load(same, saved);
+  CHECK(sizes(same) == Sizes{3, 1});
+  CHECK(data_test::refusal([&] { data_test::load(other, saved); }) == "fulgurite.data.resume");
+  CHECK(data_test::sentence([&] {
+          data_test::load(other, saved);
+        }).find("batches of 3; this loader has batches of 2") != std::string::npos);
+  auto const next_epoch = std::vector<int>(7, 1);
+  for (bool const to_the_end : {false, true})
+    for (long const rows : {2, 3}) {
+      auto read = of(3), resumed = of(rows);
+      if (to_the_end) sizes(read);
+      else read.begin(), read.finish_epoch();  // as a fit with a limit
+      data_test::load(resumed, data_test::saved(read));
+      CHECK(content(resumed) == next_epoch);
+      CHECK(resumed.epoch() == 1);
+    }
 }
 
 TEST_CASE("a loader of the user's is given a size by functions in its namespace") {

@@ -185,6 +185,24 @@ TEST_CASE("set_epoch decides the order of each; passes that begin again have ord
   CHECK((pairs(both) == one_epoch(0) && pairs(both) == one_epoch(1)));  // without set_epoch, the next one
 }
 
+TEST_CASE("beside a loader without a size, too, no pass of another epoch has the order of one that began again") {
+  auto both = combined(shuffled(8, 1), stream(24));
+  std::vector<std::vector<int>> orders;
+  for (int epoch = 0; epoch != 3; ++epoch) {
+    auto const seen = pairs(both);
+    REQUIRE(seen.size() == 24);
+    for (std::size_t i = 0; i != 24; ++i) {
+      if (i % 8 == 0) orders.emplace_back();
+      orders.back().push_back(seen[i].first);
+    }
+  }
+  for (std::size_t i = 0; i != orders.size(); ++i)
+    for (std::size_t j = 0; j != i; ++j) CHECK(orders[i] != orders[j]);
+  auto alone = shuffled(8, 1);
+  alone.set_epoch(2);
+  for (std::size_t i = 0; auto& batch : alone) CHECK(number(batch) == orders[6][i++]);  // it has the epoch of both
+}
+
 TEST_CASE("an interrupted epoch goes on at the same batches, whatever the loaders are") {
   auto const check = [](auto make) {
     auto whole = make();
@@ -205,6 +223,7 @@ TEST_CASE("an interrupted epoch goes on at the same batches, whatever the loader
   check([] { return combined<cycle>(shuffled(3, 1), shuffled(7, 2)); });
   check([] { return combined<cycle>(list(3), shuffled(7, 2)); });
   check([] { return combined<cycle>(stream(3), shuffled(7, 2)); });
+  check([] { return combined<cycle>(stream(10), shuffled(3, 2)); });
   check([] { return combined<longest>(stream(3), list(7)); });
   check([] { return combined<shortest>(stream(3), shuffled(7, 2)); });
   auto both = combined(loader(3), loader(4));

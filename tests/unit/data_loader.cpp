@@ -115,6 +115,17 @@ TEST_CASE("a sampler of one's own, a borrowed dataset, a collate function") {
   CHECK(data_test::refusal([&] { batches(wrong); }) == "fulgurite.data.index");
 }
 
+TEST_CASE("a loader with a stride is not shared out again, also not behind a subset") {
+  Loader loader{
+      numbers(9), Subset{{1, 2, 3, 4, 5, 6, 7, 8}, Stride{Sequential{8}, {.rank = 1, .world = 2}}}, {.batch_size = 2}};
+  CHECK(loader.share() == RankShare{.rank = 1, .world = 2});
+  loader.shard(1, 2, true);
+  CHECK(batches(loader) == Epochs{{2, 4}, {6, 8}});
+  Loader plain{numbers(9), Subset{{1, 2, 3, 4}}, {.batch_size = 2}};
+  plain.shard(1, 2, true);
+  CHECK(batches(plain) == Epochs{{2, 4}});
+}
+
 TEST_CASE("samples need not be copyable") {
   struct Boxes {
     std::size_t size() const { return 5; }
@@ -208,6 +219,7 @@ TEST_CASE("a function that makes batches may draw random numbers, of the seed, t
   auto again = made(1, 1);
   data_test::load(again, data_test::saved(alone));
   CHECK(batches(again) == Epochs(whole.begin() + 1, whole.end()));
+  CHECK(data_test::refusal([&] { data_test::load(other, data_test::saved(alone)); }) == "fulgurite.data.resume");
   CHECK(whole[0][0] % 100 == 0);
 }
 

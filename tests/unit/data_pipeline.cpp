@@ -36,6 +36,19 @@ TEST_CASE("a pipeline has the type and the batches of the loader with the same o
   CHECK(three_epochs(unshuffled) == three_epochs(plain));
 }
 
+TEST_CASE("a function that makes batches draws the numbers of a pipeline's seed, as those of a loader's") {
+  auto const noisy = [](std::vector<int> samples, BatchRandom& random) {
+    for (int& one : samples) one += 100 * static_cast<int>(random.below(1000));
+    return samples;
+  };
+  Loader written{numbers(9), {.batch_size = 4, .shuffle = true, .seed = 7}, noisy};
+  auto piped = numbers(9) | shuffle(7) | batch(4, {}, noisy);
+  CHECK(three_epochs(piped) == three_epochs(written));
+  Loader chosen{numbers(9), fulgurite::data::shuffled({2, 3, 5}, true, 7), {.batch_size = 2, .seed = 7}, noisy};
+  auto some = numbers(9) | subset({2, 3, 5}) | shuffle(7) | batch(2, {}, noisy);
+  CHECK(three_epochs(some) == three_epochs(chosen));
+}
+
 TEST_CASE("a pipeline goes on from the state of the loader with the same options") {
   Loader written{numbers(23), {.batch_size = 4, .shuffle = true, .seed = 7}};
   auto at = written.begin();

@@ -1,4 +1,5 @@
 // Data that ranks share: one rank of a machine makes them, all see the same memory, which nobody can write to.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -133,4 +135,17 @@ TEST_CASE("shared data: with one process it is the same, and who writes is kille
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV));
   CHECK(numbers[0] == 1);
+}
+
+TEST_CASE("shared data: memory is mapped by a handle that is open for reading only") {
+  std::vector<int> const numbers{1, 2, 3};
+  data::SharedParts parts;
+  parts.borrow(std::as_bytes(std::span(numbers)));
+  auto const memory = data::SharedMemory::of(parts);
+  auto const address = memory->address();
+  int const handle = std::stoi(address.substr(address.rfind('/') + 1));
+  CHECK((::fcntl(handle, F_GETFL) & O_ACCMODE) == O_RDONLY);  // Linux before 6.7 maps a sealed file by no other
+  CHECK(handles() == 1);
+  auto const part = data::SharedReader(memory).next();
+  CHECK(std::memcmp(part.data(), numbers.data(), part.size()) == 0);
 }

@@ -3,6 +3,7 @@
 // that a checkpoint saves.
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -20,7 +21,7 @@ namespace fulgurite::data {
 /// Decides which samples batch k holds. A negative number means that it is unknown, as for a stream.
 struct Layout {
   long batches = -1, batch_size = -1, samples = -1;
-  long order = -1;  ///< a hash of the samples, the kind of their order and its seed; the epoch is saved separately
+  long order = -1;  ///< a hash of the samples, the kind of their order and the seeds; the epoch is saved separately
   bool operator==(Layout const&) const = default;
 };
 
@@ -42,10 +43,8 @@ class Position {
   long begin(long batches);
 
   void advance() { ++consumed_; }
-  /// All batches of the epoch were consumed. `batches`: their number; less than 0: unknown.
-  void finish(long batches) {
-    if (batches >= 0) consumed_ = batches;
-  }
+  /// All batches of the epoch were consumed. `batches`: their number; less than 0: as many as were consumed.
+  void finish(long batches);
 
   /// Makes the batches hold other samples from the next `begin()` on; that call starts the same epoch as it would have
   /// done otherwise. Throws [fulgurite.data.batch_size_within] if it would have resumed inside an epoch. `batches`: the
@@ -53,9 +52,10 @@ class Position {
   void change_layout(long batches);
 
   /// Saves or loads the position. Throws [fulgurite.data.resume] if a position within an epoch is loaded into another
-  /// layout; between epochs the layout may change.
+  /// layout; between epochs the layout may change, and the next `begin()` then starts the next epoch.
   void state(auto& archive, Layout const now) {
     Layout saved = now;
+    if (over_ && now.batches < 0) saved.batches = consumed_;
     archive("epoch", epoch_)("consumed", consumed_)("batches", saved.batches)("batch_size", saved.batch_size)(
         "samples", saved.samples)("order", saved.order);
     archive.option("rows of a batch", now.batch_size);
@@ -71,6 +71,7 @@ class Position {
   long first_ = 0;
   bool begun_ = false;
   bool chosen_ = false;
+  bool over_ = false;  // marks the end of an epoch whose number of batches is unknown
 };
 
 /// Throws [fulgurite.data.two_passes]: a loop reads on in a loader that another loop has begun to read.
@@ -199,6 +200,7 @@ void Batches<Derived, B>::pull() {
   current_ ^= 1U;
   slots_[current_].reset();
   ended_ = !self().next(slots_[current_]);
+  if (ended_) position_.finish(-1);
 }
 
 /// A base class like Batches<Derived, B> that adds `size`, `layout` and the sampler's state. The derived class has to
@@ -219,7 +221,7 @@ class SampledBatches : public Batches<Derived, B> {
   /// Keeps one rank's part of the order that the sampler gives to all ranks: every `world`-th sample. In training all
   /// ranks get equally many: if the samples do not divide evenly, the first ones are repeated, or the rest is dropped
   /// with `.drop_last`. In evaluation every sample is seen once. The trainer calls this. It does nothing to a loader
-  /// with a `Stride`.
+  /// with a `Stride`, or another sampler that is SharesSamples.
   void shard(int rank, int world, bool training);
 
   /// While on, every epoch has the same order: the dataset's own order if the sampler supports `in_order`, as that of
@@ -238,9 +240,10 @@ class SampledBatches : public Batches<Derived, B> {
   }
 
  protected:
-  /// Throws [fulgurite.data.batch_size] for a batch size below 1.
-  SampledBatches(S sampler, long batch_size, bool drop_last)
-      : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
+  /// `drawn`: the seed of the numbers that the derived class draws for its batches; 0 if it draws none. Throws
+  /// [fulgurite.data.batch_size] for a batch size below 1.
+  SampledBatches(S sampler, long batch_size, bool drop_last, std::uint64_t drawn = 0)
+      : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last), drawn_(drawn) {
     at_least(1, "fulgurite.data.batch_size", ".batch_size", batch_size);
   }
 
@@ -261,6 +264,7 @@ class SampledBatches : public Batches<Derived, B> {
  private:
   RankShare share_{};
   bool drop_last_;
+  std::uint64_t drawn_;
 };
 
 template <class Derived, class B, Sampler S>
@@ -268,7 +272,7 @@ Layout SampledBatches<Derived, B, S>::layout() const {
   return {.batches = static_cast<long>(size()),
           .batch_size = batch_size_,
           .samples = static_cast<long>(samples()),
-          .order = order_of(sampler_)};
+          .order = order_of(sampler_) ^ static_cast<long>(drawn_)};
 }
 
 template <class Derived, class B, Sampler S>
@@ -281,7 +285,7 @@ void SampledBatches<Derived, B, S>::set_batch_size(long size) {
 
 template <class Derived, class B, Sampler S>
 void SampledBatches<Derived, B, S>::shard(int rank, int world, bool training) {
-  if constexpr (!requires { S::shares_samples; }) {
+  if constexpr (!SharesSamples<S>) {
     RankShare const now{rank, world, !training ? Leftover::keep : drop_last_ ? Leftover::drop : Leftover::repeat};
     if (now == share_) return;
     this->change_layout();

@@ -16,6 +16,7 @@ FULGURITE_BULK_BODY void Position::resume_at(long batch) {
   if (batch < 0)
     throw Error("fulgurite.data.resume_at", "batch " + std::to_string(batch) + " to resume at: batches count from 0");
   first_ = consumed_ = batch;
+  over_ = false;
   if (begun_) chosen_ = true;  // the batch refers to the current epoch
 }
 
@@ -26,10 +27,15 @@ FULGURITE_BULK_BODY long Position::begin(long batches) {
     first_ = 0;
   }
   begun_ = true;
-  chosen_ = false;
+  chosen_ = over_ = false;
   consumed_ = first_;
   first_ = 0;
   return consumed_;
+}
+
+FULGURITE_BULK_BODY void Position::finish(long batches) {
+  over_ = true;
+  if (batches >= 0) consumed_ = batches;
 }
 
 FULGURITE_BULK_BODY void Position::change_layout(long batches) {
@@ -47,16 +53,23 @@ FULGURITE_BULK_BODY void Position::change_layout(long batches) {
 
 FULGURITE_BULK_BODY void Position::loaded(Layout const& saved, Layout const& now) {
   first_ = consumed_;
-  begun_ = chosen_ = false;
-  bool const between = consumed_ == 0 || (saved.batches >= 0 && consumed_ >= saved.batches);
+  begun_ = chosen_ = over_ = false;
+  bool const over = saved.batches >= 0 && consumed_ >= saved.batches;
+  if (saved == now || (consumed_ == 0 && !over)) return;
   auto in_its_order = now;
   in_its_order.order = saved.order;
-  if (!between && saved != now)
+  if (!over)
     throw Error("fulgurite.data.resume",
                 "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " + said(saved) +
                     "; this loader has " +
-                    (saved == in_its_order ? "others, or these in another order (.shuffle, .seed)" : said(now)) +
+                    (saved == in_its_order
+                         ? "others, or these in another order or with other random numbers (.shuffle, .seed)"
+                         : said(now)) +
                     ": resume with the same data and options, or from a checkpoint written between epochs");
+  // The epoch is over, and this loader would count its end by batches of another kind.
+  ++epoch_;
+  first_ = consumed_ = 0;
+  chosen_ = true;
 }
 
 FULGURITE_BULK_BODY void refuse_two_passes() {
@@ -66,7 +79,8 @@ FULGURITE_BULK_BODY void refuse_two_passes() {
 }
 
 FULGURITE_BULK_BODY std::string Position::said(Layout const& layout) {
-  return std::to_string(layout.samples) + " samples in batches of " + std::to_string(layout.batch_size);
+  return (layout.samples < 0 ? "" : std::to_string(layout.samples) + " samples in ") + "batches of " +
+         std::to_string(layout.batch_size);
 }
 
 }  // namespace fulgurite::data

@@ -67,7 +67,8 @@ class CombinedPart {
     at_.reset();
     ended_ = true;
   }
-  void again() { open(number_ + 1, 0, true); }
+  /// Begins another pass within this epoch; its number is that of the last one plus `step`.
+  void again(long step) { open(number_ + step, 0, true); }
 
   /// Takes the next batch of this pass; returns false if there is none.
   bool take(std::optional<BatchOf<L>>& into) {
@@ -113,6 +114,9 @@ template <CombineMode Mode, class... Ls>
 class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, Ls>...>> {
   using Base = Batches<Combined, std::tuple<BatchIn<Mode, Ls>...>>;
   static constexpr bool sized = (SizedLoader<std::remove_reference_t<Ls>> && ...);
+  // From the number of a pass to that of the next one in the same epoch. Without a size the number of passes in an
+  // epoch is unknown, so the step is larger than any number of an epoch.
+  static constexpr long between_passes = sized ? 1 : 1'000'000;
   static constexpr bool may_wait = (MayWait<std::remove_reference_t<Ls>> || ...);
 
  public:
@@ -262,7 +266,7 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
   static bool take(auto& pair) { return std::get<0>(pair).take(std::get<1>(pair)); }
   static void retake(auto& pair) {
     if (std::get<1>(pair)) return;
-    std::get<0>(pair).again();
+    std::get<0>(pair).again(between_passes);
     if (!take(pair)) empty();
   }
   [[noreturn]] static void empty() {

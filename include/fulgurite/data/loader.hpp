@@ -268,7 +268,8 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   /// Errors: fulgurite.data.batch_size, .workers, .prefetch or .timeout for a number out of range;
   /// fulgurite.data.pin_memory if there is no GPU, or `collate` cannot pin.
   Loader(D dataset, S sampler, BatchOptions options, Collate collate = {})
-      : Base(std::move(sampler), options.batch_size, options.drop_last),
+      : Base(std::move(sampler), options.batch_size, options.drop_last,
+             CollatesAtRandom<Collate, D> ? options.seed : 0),
         plan_(new Plan{std::forward<D>(dataset), std::move(collate)}),
         reader_({.workers = options.workers,
                  .prefetch = options.prefetch,

@@ -45,6 +45,7 @@ template <class D, Sampler S>
 struct Ordered {
   D dataset;
   S sampler;
+  std::uint64_t seed = 0;  ///< also of what a function of batches draws
 };
 /// A dataset restricted to these samples.
 template <class D>
@@ -77,12 +78,12 @@ auto in_order(Left left, bool shuffled, std::uint64_t seed = 0) {
   if constexpr (is_chosen<Left>) {
     using D = decltype(left.dataset);
     return Ordered<D, Subset<OptionalShuffle>>{std::forward<D>(left.dataset),
-                                               data::shuffled(std::move(left.samples), shuffled, seed)};
+                                               data::shuffled(std::move(left.samples), shuffled, seed), seed};
   } else {
     using D = typename Held<Left>::type;
     D dataset = std::move(left);
     OptionalShuffle sampler{static_cast<std::size_t>(dataset.size()), shuffled, seed};
-    return Ordered<D, OptionalShuffle>{std::forward<D>(dataset), sampler};
+    return Ordered<D, OptionalShuffle>{std::forward<D>(dataset), sampler, seed};
   }
 }
 
@@ -137,8 +138,10 @@ struct Batching : Step {
     if constexpr (is_ordered<Left>) {
       using D = decltype(left.dataset);
       auto by = collating::chosen<Sample<D>>(collate);
+      auto how = options;
+      how.seed = left.seed;
       return Loader<D, decltype(left.sampler), decltype(by)>(std::forward<D>(left.dataset), std::move(left.sampler),
-                                                             options, by);
+                                                             std::move(how), by);
     } else if constexpr (is_chosen<Left>) return of(in_order(std::move(left), false));
     else if constexpr (fits<Left, is_dataset<Left>>()) return of(in_order(std::move(left), false));
     else return left;
@@ -242,6 +245,11 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
     if (size == open_.batch_size()) return;
     this->change_layout();
     open_.set_batch_size(size);
+  }
+  Layout layout() const
+    requires requires(Open const& open) { open.batch_size(); }
+  {
+    return {.batch_size = batch_size()};
   }
 
  private:

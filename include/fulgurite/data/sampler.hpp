@@ -139,6 +139,11 @@ concept Sampler = std::movable<S> && requires(S const& sampler, long epoch) {
   { sampler.indices(epoch) } -> std::ranges::input_range;
 };
 
+/// A sampler that gives each rank its own part already, so that a loader with it is not sharded again: it says `static
+/// constexpr bool shares_samples = true`.
+template <class S>
+concept SharesSamples = requires { requires S::shares_samples; };
+
 /// A number that identifies the samples and the kind of order of `sampler`, regardless of the epoch: resuming a fit
 /// inside an epoch needs the same number. -1 if the sampler has no `std::uint64_t order_key() const`.
 template <Sampler S>
@@ -246,6 +251,8 @@ struct OptionalShuffle {
 template <Sampler Inner = Sequential>
 class Subset {
  public:
+  static constexpr bool shares_samples = SharesSamples<Inner>;
+
   explicit Subset(std::vector<std::size_t> chosen)
     requires std::same_as<Inner, Sequential>
       : Subset(std::move(chosen), Sequential{}) {
@@ -262,6 +269,12 @@ class Subset {
   Subset(std::vector<std::size_t> chosen, Inner inner);
 
   std::size_t size() const { return inner_.size(); }
+
+  RankShare share() const
+    requires requires(Inner const& inner) { inner.share(); }
+  {
+    return inner_.share();
+  }
 
   std::vector<std::size_t> indices(long epoch) const;
   std::uint64_t order_key() const

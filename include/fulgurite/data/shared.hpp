@@ -67,7 +67,6 @@ class SharedMemory : Pinned {
 
   [[noreturn]] static void refuse(std::string const& what, int problem);
   void write(std::span<std::byte const> from);
-  void map();
 
   mutable int file_;
   void* data_ = nullptr;

@@ -34,8 +34,8 @@ FULGURITE_BULK_BODY std::shared_ptr<SharedMemory const> SharedMemory::of(SharedP
   // From here on the memory cannot be changed through any mapping.
   if (::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
     refuse("sealing it", errno);
-  made->map();
-  return made;
+  // Before version 6.7 Linux refuses to share a mapping of a sealed file that is open for writing.
+  return at("/proc/self/fd/" + std::to_string(file));
 }
 
 FULGURITE_BULK_BODY std::shared_ptr<SharedMemory const> SharedMemory::at(std::string const& address) {
@@ -45,7 +45,10 @@ FULGURITE_BULK_BODY std::shared_ptr<SharedMemory const> SharedMemory::at(std::st
   struct stat about{};
   if (::fstat(file, &about) != 0) refuse("looking at " + address, errno);
   made->size_ = static_cast<std::size_t>(about.st_size);
-  made->map();
+  if (made->size_ == 0) return made;
+  void* const data = ::mmap(nullptr, made->size_, PROT_READ, MAP_SHARED, file, 0);
+  if (data == MAP_FAILED) refuse("mapping it", errno);
+  made->data_ = data;
   return made;
 }
 
@@ -82,13 +85,6 @@ FULGURITE_BULK_BODY void SharedMemory::write(std::span<std::byte const> from) {
   }
   size_ = (size_ + from.size() + unit - 1) / unit * unit;
   if (::ftruncate(file_, static_cast<off_t>(size_)) != 0) refuse("filling it", errno);
-}
-
-FULGURITE_BULK_BODY void SharedMemory::map() {
-  if (size_ == 0) return;
-  void* const at = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file_, 0);
-  if (at == MAP_FAILED) refuse("mapping it", errno);
-  data_ = at;
 }
 
 FULGURITE_BULK_BODY std::span<std::byte const> SharedReader::next() {

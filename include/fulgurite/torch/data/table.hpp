@@ -45,7 +45,7 @@ class TableInputs {
   torch::Tensor inputs(std::filesystem::path const& file) const;
 
   /// Converts predictions of a target that was standardised to its units, `houses.in_units(model.forward(rows))`:
-  /// float32, or float64 if the values need it. Others stay as they are.
+  /// float32, or float64 if the predictions are or the values need it. Others stay as they are.
   torch::Tensor in_units(torch::Tensor const& predicted) const;
 
   /// Loading into an object that has columns already requires the same ones. Throws [fulgurite.data.table_changed].
@@ -159,7 +159,7 @@ class SeriesInputs {
   torch::Tensor inputs(std::filesystem::path const& file) const;
 
   /// Converts predictions (..., targets) to the units of the series, `load.in_units(model.forward(batch.data))`:
-  /// float32, or float64 if the values need it.
+  /// float32, or float64 if the predictions are or the values need it.
   torch::Tensor in_units(torch::Tensor const& predicted) const;
 
   /// The numeric columns of a table, whose rows are time steps. Columns of text are left out.

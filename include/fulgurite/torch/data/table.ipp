@@ -18,11 +18,13 @@ FULGURITE_BULK_BODY torch::Tensor unstandardized(torch::Tensor const& predicted,
     using Limits = std::numeric_limits<float>;
     return value == 0 || (std::abs(value) <= double{Limits::max()} && std::abs(value) >= double{Limits::min()});
   };
-  bool narrow = true;
+  // True if the floats near the mean, which are at most |mean| / 2^23 apart, resolve a thousandth of a deviation.
+  auto const resolves = [](Standardization const& column) { return std::abs(column.mean) <= 4096 * column.deviation; };
+  bool narrow = predicted.scalar_type() != torch::kDouble;
   std::vector<double> means, deviations;
   for (auto const& column : columns) {
     means.push_back(column.mean), deviations.push_back(column.deviation);
-    narrow = narrow && fits(column.mean) && fits(column.deviation);
+    narrow = narrow && fits(column.mean) && fits(column.deviation) && resolves(column);
   }
   auto const as = torch::TensorOptions(narrow ? torch::kFloat : torch::kDouble);
   auto const row = [&](std::vector<double> const& all) {

@@ -186,10 +186,16 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
     return data.defined() && data.dim() > 0 ? static_cast<std::size_t>(data.size(0)) : 0;
   }
 
+  /// What a pass keeps from its beginning to its end, whatever the loader is given meanwhile for the next one.
+  struct Pass {
+    long epoch = 0, batch_size = 1;
+    RankShare share = {};
+  };
+
   void start(long epoch, long first);
 
-  /// The function with which workers make batches of this epoch, each in its own memory.
-  typename BatchReader<Batch>::Make making(long epoch) const;
+  /// The function with which workers make batches of this pass, each in its own memory.
+  typename BatchReader<Batch>::Make making() const;
 
   bool next(std::optional<Batch>& batch);
 
@@ -202,8 +208,8 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
     return memory;
   }
   torch::Tensor gather(torch::Tensor const& from, torch::Tensor const& index, Buffers& buffers) const {
-    return into(buffers.next(index.size(0), this->batch_size_, from.sizes().slice(1),
-                             from.options().pinned_memory(options_.pin_memory)),
+    return into(buffers.next(index.size(0), std::min<std::int64_t>(pass_.batch_size, order_.size(0)),
+                             from.sizes().slice(1), from.options().pinned_memory(options_.pin_memory)),
                 from, index);
   }
 
@@ -211,13 +217,15 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
   GatherOptions options_;
   Transform transform_;
   Buffers data_buffers_, target_buffers_;
+  Pass pass_;
   BatchReader<Batch> reader_;
 };
 
 template <Sampler S, BatchTransform Transform>
 TensorLoader<S, Transform>::TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options,
                                          Transform transform)
-    : Base(std::move(sampler), options.batch_size, options.drop_last),
+    : Base(std::move(sampler), options.batch_size, options.drop_last,
+           std::invocable<Transform&, Batch, BatchRandom&> ? options.seed : 0),
       data_(std::move(data)),
       target_(std::move(target)),
       options_(options),
@@ -255,25 +263,26 @@ void TensorLoader<S, Transform>::start(long epoch, long first) {
   auto* at = order.mutable_data_ptr<std::int64_t>();
   this->each_sample(epoch, rows(data_), [&](std::size_t index) { *at++ = static_cast<std::int64_t>(index); });
   order_ = order.to(data_.device());
-  reader_.begin(epoch, static_cast<std::size_t>(first), this->size(), making(epoch));
+  pass_ = {epoch, this->batch_size_, this->share()};
+  reader_.begin(epoch, static_cast<std::size_t>(first), this->size(), making());
 }
 
 template <Sampler S, BatchTransform Transform>
-typename BatchReader<Batch>::Make TensorLoader<S, Transform>::making(long epoch) const {
+typename BatchReader<Batch>::Make TensorLoader<S, Transform>::making() const {
   typename BatchReader<Batch>::Make make;
   if constexpr (SharedTransform<Transform>)
     if (reader_.has_workers())
-      make = [data = data_, target = target_, order = order_, transform = transform_, options = options_, epoch,
-              size = this->batch_size_, share = this->share()](std::size_t k, AtWork const&) -> std::optional<Batch> {
+      make = [data = data_, target = target_, order = order_, transform = transform_, options = options_,
+              pass = pass_](std::size_t k, AtWork const&) -> std::optional<Batch> {
         LoadingMode const mode;
-        torch::Tensor const index = slice(order, k, size);
+        torch::Tensor const index = slice(order, k, pass.batch_size);
         auto const gathered = [&](torch::Tensor const& from) {
           auto shape = from.sizes().vec();
           shape.front() = index.size(0);
           return into(torch::empty(shape, from.options().pinned_memory(options.pin_memory)), from, index);
         };
         return transformed(transform, Batch{gathered(data), gathered(target)},
-                           BatchRandom(options.seed, epoch, k, size, share));
+                           BatchRandom(options.seed, pass.epoch, k, pass.batch_size, pass.share));
       };
   return make;
 }
@@ -282,9 +291,9 @@ template <Sampler S, BatchTransform Transform>
 bool TensorLoader<S, Transform>::next(std::optional<Batch>& batch) {
   LoadingMode const mode;
   return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> {
-    torch::Tensor const index = slice(order_, k, this->batch_size_);
+    torch::Tensor const index = slice(order_, k, pass_.batch_size);
     return transformed(transform_, Batch{gather(data_, index, data_buffers_), gather(target_, index, target_buffers_)},
-                       BatchRandom(options_.seed, this->drawn_epoch(), k, this->batch_size_, this->share()));
+                       BatchRandom(options_.seed, pass_.epoch, k, pass_.batch_size, pass_.share));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -99,6 +100,7 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   Numbers numbers_;
   RankShare share_{};
   BlockOptions options_;
+  std::function<Batch(std::size_t k, Buffers& data, Buffers& target)> cut_;  // makes batch k of the pass
   Buffers data_, target_;
   BatchReader<Batch> reader_;
   long batches_ = 0;

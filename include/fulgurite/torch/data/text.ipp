@@ -27,11 +27,11 @@ struct BlockCut {
 
   /// Makes batch k of an epoch in the memory of these buffers.
   Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const {
-    long const rows =
-        options.random ? options.batch_size : std::min(options.batch_size, own_pieces() - k * options.batch_size);
+    long const most = options.random ? options.batch_size : std::min(options.batch_size, own_pieces());
+    long const rows = options.random ? most : std::min(most, own_pieces() - k * most);
     auto const kind = torch::TensorOptions(torch::kLong).pinned_memory(options.pin_memory);
-    Batch made{data_memory.next(rows, options.batch_size, {options.block}, kind),
-               target_memory.next(rows, options.batch_size, {options.block}, kind)};
+    Batch made{data_memory.next(rows, most, {options.block}, kind),
+               target_memory.next(rows, most, {options.block}, kind)};
     auto *data = made.data.mutable_data_ptr<std::int64_t>(), *target = made.target.mutable_data_ptr<std::int64_t>();
     Random random{options.seed, static_cast<std::uint64_t>(epoch),
                   static_cast<std::uint64_t>(k * share.world + share.rank)};
@@ -52,7 +52,10 @@ FULGURITE_BULK_BODY BlockLoader::BlockLoader(std::vector<std::int64_t> numbers, 
 FULGURITE_BULK_BODY std::size_t BlockLoader::size() const { return static_cast<std::size_t>(batches_); }
 
 FULGURITE_BULK_BODY Layout BlockLoader::layout() const {
-  return {.batches = batches_, .batch_size = options_.batch_size, .samples = own_pieces()};
+  return {.batches = batches_,
+          .batch_size = options_.batch_size,
+          .samples = own_pieces(),
+          .order = order_of(OptionalShuffle{.shuffle = options_.random, .seed = options_.seed})};
 }
 
 FULGURITE_BULK_BODY void BlockLoader::set_batch_size(long size) {
@@ -95,19 +98,20 @@ FULGURITE_BULK_BODY long BlockLoader::own_pieces() const { return BlockCut{numbe
 
 FULGURITE_BULK_BODY void BlockLoader::start(long epoch, long first) {
   reader_.leave();
+  cut_ = [cut = BlockCut{numbers_, options_, share_}, epoch](std::size_t k, Buffers& data, Buffers& target) {
+    return cut.batch(static_cast<long>(k), epoch, data, target);
+  };
   typename BatchReader<Batch>::Make make;
   if (reader_.has_workers())
-    make = [cut = BlockCut{numbers_, options_, share_}, epoch](std::size_t k, AtWork const&) -> std::optional<Batch> {
+    make = [cut = cut_](std::size_t k, AtWork const&) -> std::optional<Batch> {
       Buffers data, target;
-      return cut.batch(static_cast<long>(k), epoch, data, target);
+      return cut(k, data, target);
     };
   reader_.begin(epoch, static_cast<std::size_t>(first), size(), std::move(make));
 }
 
 FULGURITE_BULK_BODY bool BlockLoader::next(std::optional<Batch>& batch) {
-  return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> {
-    return BlockCut{numbers_, options_, share_}.batch(static_cast<long>(k), drawn_epoch(), data_, target_);
-  });
+  return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> { return cut_(k, data_, target_); });
 }
 
 FULGURITE_BULK_BODY TextModule::TextModule(std::string_view text, TextOptions options)
