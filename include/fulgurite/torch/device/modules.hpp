@@ -155,7 +155,7 @@ at::Tensor checkpointed(Block&& block, Inputs const&... inputs) {
   using Node = libtorch::CheckpointedBlock<Held, sizeof...(Inputs)>;
   if (!at::GradMode::is_enabled()) return Node::call(block, {inputs...});
   // Parameters inside of the block require gradients even if no input does.
-  auto const asks = at::empty({0}).requires_grad_(!(inputs.requires_grad() || ...));
+  auto const asks = at::empty({0}, at::TensorOptions(at::kFloat)).requires_grad_(!(inputs.requires_grad() || ...));
   Held held(std::forward<Block>(block));
   return Node::apply(c10::make_intrusive<libtorch::Rerun<Held>>(std::forward<Held>(held)), asks, inputs...);
 }
