@@ -45,6 +45,11 @@ FULGURITE_BULK_BODY void CapturedModel::wrong_replay(StepKind const& kind, std::
                           same_model);
 }
 
+FULGURITE_BODY void CapturedModel::stay_as_written(std::string const& reason, bool given) {
+  off_ = true;
+  stays_as_written(*report_, reason, given);
+}
+
 FULGURITE_BULK_BODY void CapturedModel::forget_model() {
   unchecked_ = 0;
   half_checked_ = false;
@@ -52,6 +57,7 @@ FULGURITE_BULK_BODY void CapturedModel::forget_model() {
 }
 
 FULGURITE_BULK_BODY void CapturedModel::forget_changed_model() {
+  ++replays_;
   ++report_->dropped;
   forget_model();
   if (++times_void_ > most_changes)

@@ -397,11 +397,18 @@ FULGURITE_BULK_BODY Count& Count::operator+=(long more) {
   return *this;
 }
 
-FULGURITE_BULK_BODY void stays_as_written(CaptureReport& report, std::string const& reason) {
+FULGURITE_BULK_BODY void stays_as_written(CaptureReport& report, std::string const& reason, bool given) {
   std::lock_guard const lock(lists_of_reports());
-  if (std::find(report.reasons.begin(), report.reasons.end(), reason) != report.reasons.end()) return;
-  report.reasons.push_back(reason);
-  ++report.noted;
+  auto& all = report.reasons;
+  if (std::find(all.begin(), all.end(), reason) == all.end()) {
+    all.push_back(reason);
+    ++report.noted;
+  }
+  // Those that were given come first.
+  auto const next = all.begin() + report.warned, found = std::find(next, all.end(), reason);
+  if (!given || found == all.end()) return;
+  std::rotate(next, found, found + 1);
+  ++report.warned;
 }
 
 FULGURITE_BULK_BODY void add_tape(CaptureReport& report, TapeFacts const& facts) {
