@@ -130,6 +130,33 @@ TEST_CASE("copies of a strategy share their report, and neither their replays no
   CHECK(one.report()->reasons.size() == 2);
 }
 
+TEST_CASE("epochs of one or two batches, whose steps are all checked, run as they are written in the end, and say so") {
+  auto const captured = [](std::vector<data::Batch> const& data) {
+    Captured strategy{SingleDevice{cpu}};
+    auto const report = strategy.report();
+    Steps steps;
+    auto trainer = make_trainer<Steps>({.max_epochs = 40}, strategy, Float32{}, Automatic{}, NoDefaults{});
+    trainer.fit(steps, data);
+    auto const warnings = trainer.warnings();
+    CHECK(warnings.size() == report->reasons.size());
+    for (auto const& warning : warnings) CHECK(warning.find("let an epoch have more batches") != std::string::npos);
+    return *report;
+  };
+  for (int const batch : {1, 2}) {
+    auto const report = captured(batches(batch));
+    CHECK(report.replayed == 0);
+    CHECK(report.checked == 3 + 16);
+    CHECK(report.reasons.size() == 1);
+  }
+  auto short_last = batches(6);
+  short_last.push_back(batches(1, 3)[0]);  // always checked, beside others that are replayed
+  for (auto const& data : {batches(3), short_last}) {
+    auto const report = captured(data);
+    CHECK(report.replayed > 20);
+    CHECK(report.reasons.empty());
+  }
+}
+
 TEST_CASE("an operator whose shapes depend on values, and which does not say so: one Error in a replay") {
   auto data = batches(8);
   fit<Cuts>(data);

@@ -98,6 +98,9 @@ class CapturedModel {
     kind.pace.next_check(noise_);
   }
   void none_waits(StepKind& kind);
+  /// Called for each check of a trusted kind. True if it is the 16th in a row that is due because an epoch begins or
+  /// ends (`at_end`), and no step was replayed meanwhile.
+  bool only_checks(StepKind& kind, bool at_end) const;
   /// Warns that replays of this kind can no longer be checked. This is a warning and no error, since they may well have
   /// been right.
   void unproven(StepKind& kind);
@@ -142,7 +145,8 @@ class CapturedModel {
 /// treated on its own. Its first steps prepare a recording; the next ones are compared with a replay, bit by bit; from
 /// then on steps are replayed, and checked at irregular intervals, at the first replay and the last batch of each
 /// epoch, and where the model has changed on the host. A kind that cannot be replayed runs as it is written for the
-/// rest of the fit, and a warning says why. Throws loop::WrongReplay if earlier replays turn out to have been wrong.
+/// rest of the fit, and a warning says why; so do all steps of epochs that are too short for a replay. Throws
+/// loop::WrongReplay if earlier replays turn out to have been wrong.
 ///
 /// `Recordings` makes and replays the recordings: Tapes or Graphs.
 template <class Recordings>
@@ -316,6 +320,7 @@ class CapturedSteps : public CapturedModel {
   template <class Result, class Batch, class Step>
   Result check(Kind& kind, Batch& batch, Step& step) {
     bool const trusted = kind.next == Next::replay;
+    bool const in_vain = trusted && only_checks(kind, step.seam.is_last() || kind.epoch != step.seam.epoch());
     auto host = world_->host().now();
     bool const host_changed = trusted && !world_->host().changed(kind.host).empty();
     step.seam.forget_questions();
@@ -327,6 +332,7 @@ class CapturedSteps : public CapturedModel {
       ++report_->checked;
       if (auto const why = not_replayable(asked); !why.empty()) give_up(kind, why);
       else passed(kind, std::move(host), asked, step.seam, Recordings::longest_gap);
+      if (in_vain) forget(), stay_as_written(never_replayed);
     } else if (compared.ran.changed) {
       forget_changed(step);
     } else if (!host_changed) {

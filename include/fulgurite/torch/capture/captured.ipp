@@ -33,6 +33,11 @@ FULGURITE_BULK_BODY void CapturedModel::none_waits(StepKind& kind) {
   kind.fresh = false;
 }
 
+FULGURITE_BODY bool CapturedModel::only_checks(StepKind& kind, bool at_end) const {
+  if (std::exchange(kind.replays, replays_) != replays_ || !at_end) kind.idle = 0;
+  return at_end && ++kind.idle == 16;
+}
+
 FULGURITE_BULK_BODY void CapturedModel::unproven(StepKind& kind) {
   if (!kind.fresh) report_->unproven += kind.unchecked;
   none_waits(kind);
