@@ -75,6 +75,14 @@ void later_outside(Given& net, long batch) {
 torch::Tensor casts(Given& net, data::Batch const& batch) {
   return F::cross_entropy(net.body->forward(batch.data.to(torch::kFloat)), batch.target.to(torch::kLong));
 }
+/// A step reads its targets as a type of another size.
+torch::Tensor reads_bytes(Given& net, data::Batch const& batch) {
+  auto const share = batch.target.view(torch::kByte).slice(0, 3, 7).to(torch::kFloat).mean();
+  return plain_loss(net.body, batch) * (1 + share);
+}
+torch::Tensor reads_floats(Given& net, data::Batch const& batch) {
+  return net.body->forward(batch.target.view(torch::kFloat)).pow(2).mean();
+}
 /// As an operator of a later LibTorch may be, which no list knows: the values of a buffer decide how many rows it
 /// returns, and it does not say so.
 at::Tensor some_rows(at::Tensor const& rows, at::Tensor const& lengths) {
@@ -154,6 +162,31 @@ TEST_CASE("batches of other sizes, types and strides have tapes of their own") {
   CHECK(report.reasons.empty());
   CHECK(report.tapes.size() == 6);
   CHECK(report.replayed > 30);
+}
+TEST_CASE("batches that are parts of one tensor, which a step reads as a type of another size") {
+  auto numbers = batches(8, 8), bytes = batches(8, 8);
+  std::vector<torch::Tensor> targets, floats;
+  for (auto const& batch : numbers) {
+    targets.push_back(batch.target);
+    floats.push_back(batch.data);
+  }
+  auto const of_numbers = torch::cat(targets).chunk(8);
+  auto const of_bytes = torch::cat(floats).view(torch::kByte).chunk(8);
+  for (std::size_t i = 0; i != 8; ++i) {
+    numbers[i].target = of_numbers[i];
+    bytes[i].target = of_bytes[i];
+  }
+  for (auto const& [report, ran] : {twice({reads_bytes}, numbers), twice({reads_floats}, bytes)}) {
+    CHECK(report.reasons.empty());
+    CHECK(report.replayed > 30);
+  }
+  auto const odd = torch::empty({192 + 2}, torch::kByte);
+  auto* const at = odd.data_ptr<std::uint8_t>() + 2;
+  for (auto& batch : bytes) batch.target = torch::from_blob(at, {8, 24}, torch::kByte).copy_(batch.target);
+  auto const [report, ran] = twice({reads_floats}, bytes);
+  CHECK(report.replayed == 0);
+  REQUIRE(report.reasons.size() == 1);
+  CHECK(report.reasons[0].find("at an address that is no multiple of its size") != std::string::npos);
 }
 TEST_CASE("a result of another shape than recorded ends the fit with an error") {
   auto model = fresh({cuts, shortens});

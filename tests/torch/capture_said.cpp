@@ -24,6 +24,9 @@ struct Net : torch::nn::Module {
   torch::Tensor forward(torch::Tensor const& rows) { return line->forward(rows).pow(2).mean(); }
   auto configure_optimizers() { return optim::SGD(parameters(), {.lr = 0.001}); }
 };
+struct Steps : Net {
+  torch::Tensor training_step(auto const& batch) { return forward(batch.data); }
+};
 struct Reads : Net {
   torch::Tensor training_step(auto const& batch) {
     return forward(batch.data) * batch.data.sum().template item<float>();
@@ -101,6 +104,57 @@ TEST_CASE("why steps stay as written is among the trainer's warnings") {
   trainer.fit(net, batches(4));
   REQUIRE(trainer.warnings().size() == 1);
   CHECK(trainer.warnings()[0].starts_with("[fulgurite.capture.eager] steps of a captured fit run as they are written"));
+}
+
+TEST_CASE("copies of a strategy share their report, and neither their replays nor each other's warnings") {
+  Captured one{SingleDevice{cpu}};
+  Steps steps;
+  auto trainer = make_trainer<Steps>({.max_epochs = 1}, one, Float32{}, Automatic{}, NoDefaults{});
+  trainer.fit(steps, batches(12));
+  CHECK(one.report()->replayed > 0);
+  CHECK(one.replays() == 0);
+  CHECK(trainer.strategy().replays() >= one.report()->replayed);
+
+  auto other = one;
+  struct NoModule {
+  } plain;
+  other.setup(plain, Float32{});
+  one.give_up("what the loop says");
+  std::vector<std::string> said;
+  auto const say = [&](std::string_view, std::string const& sentence) { said.push_back(sentence); };
+  one.pass_warnings(say);
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].find("the model is no torch::nn::Module") != std::string::npos);
+  other.pass_warnings(say);
+  CHECK(said.size() == 1);
+  CHECK(one.report()->reasons.size() == 2);
+}
+
+TEST_CASE("epochs of one or two batches, whose steps are all checked, run as they are written in the end, and say so") {
+  auto const captured = [](std::vector<data::Batch> const& data) {
+    Captured strategy{SingleDevice{cpu}};
+    auto const report = strategy.report();
+    Steps steps;
+    auto trainer = make_trainer<Steps>({.max_epochs = 40}, strategy, Float32{}, Automatic{}, NoDefaults{});
+    trainer.fit(steps, data);
+    auto const warnings = trainer.warnings();
+    CHECK(warnings.size() == report->reasons.size());
+    for (auto const& warning : warnings) CHECK(warning.find("let an epoch have more batches") != std::string::npos);
+    return *report;
+  };
+  for (int const batch : {1, 2}) {
+    auto const report = captured(batches(batch));
+    CHECK(report.replayed == 0);
+    CHECK(report.checked == 3 + 16);
+    CHECK(report.reasons.size() == 1);
+  }
+  auto short_last = batches(6);
+  short_last.push_back(batches(1, 3)[0]);  // always checked, beside others that are replayed
+  for (auto const& data : {batches(3), short_last}) {
+    auto const report = captured(data);
+    CHECK(report.replayed > 20);
+    CHECK(report.reasons.empty());
+  }
 }
 
 TEST_CASE("an operator whose shapes depend on values, and which does not say so: one Error in a replay") {

@@ -117,6 +117,26 @@ TEST_CASE("checkpointed: inputs without gradients, several inputs, frozen blocks
   CHECK_FALSE(checkpointed(layer, x).requires_grad());
 }
 
+TEST_CASE("checkpointed: inputs that are undefined reach the block as they are, wherever they stand",
+          "[checkpointed]") {
+  auto const a = torch::randn({2}).requires_grad_(), b = torch::randn({2}).requires_grad_();
+  torch::Tensor const none;
+  int undefined = 0;
+  auto const block = [&](torch::Tensor const& p, torch::Tensor const& q, torch::Tensor const& mask) {
+    undefined += (p.defined() ? 0 : 100) + (q.defined() ? 0 : 10) + (mask.defined() ? 0 : 1);
+    return (p.defined() ? p.exp() : torch::ones({2})) * (q.defined() ? q.sin() : torch::ones({2}));
+  };
+  checkpointed(block, a, none, none).sum().backward();
+  CHECK(undefined == 22);  // two runs
+  CHECK(fixtures::same_bits(a.grad(), a.detach().exp()));
+  checkpointed(block, none, b, none).sum().backward();
+  CHECK(undefined == 22 + 202);
+  CHECK(fixtures::same_bits(b.grad(), b.detach().cos()));
+  torch::NoGradGuard const no_graph;
+  checkpointed(block, none, none, b);
+  CHECK(undefined == 22 + 202 + 110);
+}
+
 TEST_CASE("checkpointed refuses what would lose gradients", "[checkpointed]") {
   torch::nn::Linear layer(3, 2);
   auto const x = torch::randn({4, 3}).requires_grad_();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +57,15 @@ struct Reads : Ours {
   }
 };
 
+/// While its step runs, a copy of the strategy replays one: a member of a sweep on another thread.
+struct Beside : Reads {
+  static inline CaptureReport* report = nullptr;
+  torch::Tensor training_step(data::Batch const& batch) {
+    if (report != nullptr) ++report->replayed;
+    return Reads::training_step(batch);
+  }
+};
+
 }  // namespace
 
 TEST_CASE(
@@ -77,6 +87,15 @@ TEST_CASE("Fastest runs steps that cannot be replayed as they are written") {
         "Fastest: steps run as they are written (a replay: not measured, a step as it is written: 3 us)");
   CHECK(seen.replayed == 0);
   CHECK(same(seen.weights, fitted<Reads>(SingleDevice{cpu}, 4).weights));
+}
+
+TEST_CASE("Fastest takes no replay of a copy for its own") {
+  auto strategy = racing(&replays_win);
+  Beside::report = std::const_pointer_cast<CaptureReport>(strategy.report()).get();
+  auto const seen = fitted<Beside>(strategy, 4);
+  Beside::report = nullptr;
+  CHECK(seen.account ==
+        "Fastest: steps run as they are written (a replay: not measured, a step as it is written: 3 us)");
 }
 
 TEST_CASE("a fit with Fastest that goes on from a file keeps the choice of the file, and its bits") {

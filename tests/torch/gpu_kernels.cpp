@@ -4,6 +4,7 @@
 #include "gpu.hpp"
 #include "interpreted.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
@@ -89,6 +90,26 @@ TEST_CASE("what an update rule does is written down whole") {
   CHECK(rules == 9);
 }
 
+TEST_CASE("a kernel multiplies by the inverse that LibTorch computes on a GPU, in each step of Adam") {
+  for (double const beta : {0.9, 0.99, 0.999})
+    for (long before = 0; before != 2000; ++before) {
+      auto const trace = traced(optim::rule::Adam<optim::AdamOptions, false>({.betas = {0.9, beta}}, before));
+      auto const place =
+          std::ranges::find(trace.operations(), UpdateTrace::What::divide, &UpdateTrace::Operation::what);
+      auto const at = static_cast<std::size_t>(place - trace.operations().begin());
+      REQUIRE(at < trace.operations().size());
+      double const divisor = trace.numbers()[at];
+      std::array<double, UpdateTrace::most> floats{}, doubles{}, of_cpu{};
+      libtorch::write_numbers(trace, at::kFloat, at::kCUDA, floats.data());
+      libtorch::write_numbers(trace, at::kDouble, at::kCUDA, doubles.data());
+      libtorch::write_numbers(trace, at::kFloat, at::kCPU, of_cpu.data());
+      INFO("beta " << beta << ", after " << before << " steps");
+      REQUIRE(static_cast<float>(floats[at]) == 1.0F / static_cast<float>(divisor));
+      REQUIRE(doubles[at] == 1.0 / divisor);
+      REQUIRE(of_cpu[at] == divisor);
+    }
+}
+
 TEST_CASE("on a GPU each update rule is one kernel with the bits of LibTorch's operators") {
   if (absent()) SKIP(none);
   for (auto const type : {at::kFloat, at::kDouble})
@@ -127,7 +148,7 @@ TEST_CASE("on a GPU each update rule has a kernel for graphs, which reads its nu
       auto const head = static_cast<std::int64_t>(libtorch::UpdateTable::head);
       auto const table = torch::zeros({head + 2 * most}, at::kDouble);
       auto* const row = static_cast<double*>(table.mutable_data_ptr());
-      libtorch::write_numbers(update.trace, at::kCUDA, row + head + most);
+      libtorch::write_numbers(update.trace, type, at::kCUDA, row + head + most);
       auto const off = table.cuda();
       libtorch::launch_update_in_graph(update, off, 1, 2);
       CHECK(same_bits(expected, got));

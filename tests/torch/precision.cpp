@@ -87,6 +87,13 @@ TEST_CASE("a device that is not there is an error before anything is touched", "
   }
 }
 
+TEST_CASE("the number of a GPU that LibTorch cannot count to is refused, and not taken for another one's", "[device]") {
+  for (int const index : {128, 256, -129})
+    CHECK_THROWS_WITH(fulgurite::SingleDevice{fulgurite::cuda(index)},
+                      Catch::Matchers::StartsWith("[fulgurite.strategy.cuda_index]") &&
+                          Catch::Matchers::ContainsSubstring("GPU " + std::to_string(index) + " was asked for"));
+}
+
 TEST_CASE("one type serves every device that a name can choose, and a wrong name is an error", "[device]") {
   auto const chosen = [](std::string_view name) { return fulgurite::SingleDevice{fulgurite::NamedDevice{name}}; };
   static_assert(decltype(chosen(""))::on_gpu == fulgurite::Known::at_run_time);

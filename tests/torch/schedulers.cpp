@@ -53,6 +53,11 @@ auto impatient(float factor = 0.5F) {
                                            lib::ReduceLROnPlateauScheduler::rel, 1);
   });
 }
+/// What a file has of a torch_schedule.
+struct SavedMoves {
+  long moves;
+  void state(auto& archive) { archive("moves", moves); }
+};
 }  // namespace
 
 TEST_CASE("StepLR through torch_schedule: the rates of the same StepLR by hand, group by group", "[schedulers]") {
@@ -149,6 +154,16 @@ TEST_CASE("LibTorch's schedulers resume: moved again as often, on the saved init
       CHECK(resumed_steps.rates() == steps.rates());
       CHECK(resumed_plateau.rates() == plateau.rates());
     }
+  }
+}
+
+TEST_CASE("a number of moves that no scheduler can have made is refused, instead of moving for ever", "[schedulers]") {
+  auto schedule = step_lr();
+  for (long const moves : {-1L, -(1L << 62), 1L << 32, 1L << 62}) {
+    SavedMoves saved{moves};
+    CHECK_THROWS_WITH(load_state_text(schedule, state_text(saved)),
+                      Catch::Matchers::StartsWith("[fulgurite.checkpoint.state_entry]") &&
+                          Catch::Matchers::ContainsSubstring(std::to_string(moves) + " moves"));
   }
 }
 

@@ -49,6 +49,15 @@ struct Named : Factories {
   }
 };
 
+/// Clips before any backward, where there is no gradient, and checkpoints its layer.
+struct Clips : Named {
+  void training_step(data::Batch const& batch, auto& ctx) {
+    auto& [optimizer] = ctx.optimizers();
+    ctx.clip_gradients(optimizer, ClipNorm{1.0});
+    ctx.minimize(optimizer, F::mse_loss(checkpointed(layer, batch.data), batch.target));
+  }
+};
+
 std::vector<data::Batch> batches(int n) {
   auto generator = at::detail::createCPUGenerator(7);
   std::vector<data::Batch> all;
@@ -157,6 +166,15 @@ TEST_CASE("a factory function without a type in a step of another type is named,
   auto single = make_trainer<Factories>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   single.fit(plain, train, NoValidation{});
   CHECK(single.warnings().empty());
+}
+
+TEST_CASE("tensors that a step's checkpointed blocks and clipping make themselves are not the user's, and no warning",
+          "[threads][precision]") {
+  auto model = fresh<Clips>();
+  auto trainer = make_trainer<Clips>({.max_epochs = 1}, SingleDevice{cpu}, Float64{}, Manual{}, NoDefaults{});
+  trainer.fit(model, batches(3), NoValidation{});
+  for (auto const& said : trainer.warnings()) UNSCOPED_INFO(said);
+  CHECK(trainer.warnings().empty());
 }
 
 TEST_CASE("a loss of another type than the precision's is said, once", "[threads][precision]") {

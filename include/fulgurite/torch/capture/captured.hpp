@@ -45,6 +45,8 @@ class CapturedModel {
   /// True if the next step will be checked if it is of the last one's kind. A check takes as long as many replays: an
   /// open fit begins one only where it fits into the budget.
   bool check_is_next() const { return check_is_next_; }
+  /// The number of replays and of dropped recordings of this object, while copies of the strategy share the report.
+  long replays() const { return replays_; }
 
  protected:
   explicit CapturedModel(std::shared_ptr<CaptureReport> report) : report_(std::move(report)) {}
@@ -96,6 +98,9 @@ class CapturedModel {
     kind.pace.next_check(noise_);
   }
   void none_waits(StepKind& kind);
+  /// Called for each check of a trusted kind. True if it is the 16th in a row that is due because an epoch begins or
+  /// ends (`at_end`), and no step was replayed meanwhile.
+  bool only_checks(StepKind& kind, bool at_end) const;
   /// Warns that replays of this kind can no longer be checked. This is a warning and no error, since they may well have
   /// been right.
   void unproven(StepKind& kind);
@@ -103,11 +108,8 @@ class CapturedModel {
   /// rollback would write to.
   [[noreturn]] void wrong_replay(StepKind const& kind, std::string const& wrong, bool same_model) const;
 
-  /// No step of this fit is recorded after this call.
-  void stay_as_written(std::string const& reason) {
-    off_ = true;
-    warn(reason);
-  }
+  /// No step of this fit is recorded after this call. `given`: the reason is part of another warning.
+  void stay_as_written(std::string const& reason, bool given = false);
   void warn(std::string const& reason) { stays_as_written(*report_, reason); }
 
   /// Forgets everything that was known about the model.
@@ -123,6 +125,7 @@ class CapturedModel {
   std::optional<World> world_;
   at::Device device_ = at::kCPU;
   long unchecked_ = 0;  ///< replays since the last check, over all kinds of steps
+  long replays_ = 0;
   bool half_checked_ = false, check_is_next_ = false;
   bool off_ = true;  ///< set to false by `take`
   Parts parts_;      ///< of the current step's batch
@@ -142,7 +145,8 @@ class CapturedModel {
 /// treated on its own. Its first steps prepare a recording; the next ones are compared with a replay, bit by bit; from
 /// then on steps are replayed, and checked at irregular intervals, at the first replay and the last batch of each
 /// epoch, and where the model has changed on the host. A kind that cannot be replayed runs as it is written for the
-/// rest of the fit, and a warning says why. Throws loop::WrongReplay if earlier replays turn out to have been wrong.
+/// rest of the fit, and a warning says why; so do all steps of epochs that are too short for a replay. Throws
+/// loop::WrongReplay if earlier replays turn out to have been wrong.
 ///
 /// `Recordings` makes and replays the recordings: Tapes or Graphs.
 template <class Recordings>
@@ -238,8 +242,7 @@ class CapturedSteps : public CapturedModel {
   /// Called after a wrong replay: the rest of the fit runs as it is written.
   void give_up(std::string const& reason) {
     forget();
-    stay_as_written(reason);
-    report_->warned = report_->noted;  // the loop that rolls back warns about it
+    stay_as_written(reason, true);  // the loop that rolls back warns about it
   }
 
  private:
@@ -301,6 +304,7 @@ class CapturedSteps : public CapturedModel {
     kind.audit = &audit<std::remove_const_t<Batch>, Result, Step>;
     ++kind.unchecked;
     ++unchecked_;
+    ++replays_;
     ++report_->replayed;
     check_is_next_ = kind.pace.is_over();
     return recordings_.template outcome<Result>(kind.kept, step.board);
@@ -316,6 +320,7 @@ class CapturedSteps : public CapturedModel {
   template <class Result, class Batch, class Step>
   Result check(Kind& kind, Batch& batch, Step& step) {
     bool const trusted = kind.next == Next::replay;
+    bool const in_vain = trusted && only_checks(kind, step.seam.is_last() || kind.epoch != step.seam.epoch());
     auto host = world_->host().now();
     bool const host_changed = trusted && !world_->host().changed(kind.host).empty();
     step.seam.forget_questions();
@@ -327,6 +332,7 @@ class CapturedSteps : public CapturedModel {
       ++report_->checked;
       if (auto const why = not_replayable(asked); !why.empty()) give_up(kind, why);
       else passed(kind, std::move(host), asked, step.seam, Recordings::longest_gap);
+      if (in_vain) forget(), stay_as_written(never_replayed);
     } else if (compared.ran.changed) {
       forget_changed(step);
     } else if (!host_changed) {
@@ -343,6 +349,7 @@ class CapturedSteps : public CapturedModel {
   template <class Result, class Ran, class Seam>
   Result start_again(Kind& kind, Ran& ran, std::vector<char> host, loop::Questions const& asked, Seam const& seam) {
     kind.because = world_->host().changed(kind.host);
+    ++replays_;
     ++report_->dropped;
     if (++kind.changes > most_changes) {
       give_up(kind, kind.because + ", again and again");
@@ -490,7 +497,7 @@ class Capturing : public Base {
   void give_up(std::string const& reason) {
     on_device([&](auto& steps) { steps.give_up(reason); });
   }
-  long replays() const { return report_->replayed + report_->dropped; }
+  long replays() const { return captured().replays(); }
   /// How many steps the options allow to become one replay.
   int steps_a_replay() const { return options_.steps_a_replay; }
   /// True: the loop lets steps become one replay from now on, and calls `finish_replays` before anyone reads what they

@@ -33,6 +33,11 @@ FULGURITE_BULK_BODY void CapturedModel::none_waits(StepKind& kind) {
   kind.fresh = false;
 }
 
+FULGURITE_BODY bool CapturedModel::only_checks(StepKind& kind, bool at_end) const {
+  if (std::exchange(kind.replays, replays_) != replays_ || !at_end) kind.idle = 0;
+  return at_end && ++kind.idle == 16;
+}
+
 FULGURITE_BULK_BODY void CapturedModel::unproven(StepKind& kind) {
   if (!kind.fresh) report_->unproven += kind.unchecked;
   none_waits(kind);
@@ -45,6 +50,11 @@ FULGURITE_BULK_BODY void CapturedModel::wrong_replay(StepKind const& kind, std::
                           same_model);
 }
 
+FULGURITE_BODY void CapturedModel::stay_as_written(std::string const& reason, bool given) {
+  off_ = true;
+  stays_as_written(*report_, reason, given);
+}
+
 FULGURITE_BULK_BODY void CapturedModel::forget_model() {
   unchecked_ = 0;
   half_checked_ = false;
@@ -52,6 +62,7 @@ FULGURITE_BULK_BODY void CapturedModel::forget_model() {
 }
 
 FULGURITE_BULK_BODY void CapturedModel::forget_changed_model() {
+  ++replays_;
   ++report_->dropped;
   forget_model();
   if (++times_void_ > most_changes)

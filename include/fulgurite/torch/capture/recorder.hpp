@@ -226,8 +226,9 @@ inline std::mutex& lists_of_reports() {
   return mutex;
 }
 
-/// Adds a reason to the report, unless it is there already. `pass_on_reasons` gives it as a warning.
-void stays_as_written(CaptureReport& report, std::string const& reason);
+/// Adds a reason to the report, unless it is there already. `pass_on_reasons` gives it as a warning, unless it is
+/// `given` already.
+void stays_as_written(CaptureReport& report, std::string const& reason, bool given = false);
 void add_tape(CaptureReport& report, TapeFacts const& facts);
 void update_stays_apart(CaptureReport& report, std::string const& reason);
 void steps_stay_single(CaptureReport& report, std::string const& reason);

@@ -207,7 +207,11 @@ FULGURITE_BODY void Listing::append(at::Tensor const& tensor, std::string const&
       if (i != number && batch_[i].defined() && storage_of(batch_[i]) == storage_of(tensor) &&
           span_of(batch_[i]).overlaps(span_of(batch_[number])))
         refuse("tensors of the batch share memory");
-    offset -= batch_[number].storage_offset();
+    auto const& whole = batch_[number];
+    auto const item = tensor.itemsize();
+    if (item != whole.itemsize() && reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % item != 0)
+      refuse(reader + " reads a tensor of the batch as another type, at an address that is no multiple of its size");
+    offset = span_of(tensor).begin - span_of(whole).begin;
   } else if (kind == Role::Kind::constant) {
     bool const wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
     bool const seed = seed_.defined() && storage_of(seed_) == storage_of(tensor);
@@ -393,11 +397,18 @@ FULGURITE_BULK_BODY Count& Count::operator+=(long more) {
   return *this;
 }
 
-FULGURITE_BULK_BODY void stays_as_written(CaptureReport& report, std::string const& reason) {
+FULGURITE_BULK_BODY void stays_as_written(CaptureReport& report, std::string const& reason, bool given) {
   std::lock_guard const lock(lists_of_reports());
-  if (std::find(report.reasons.begin(), report.reasons.end(), reason) != report.reasons.end()) return;
-  report.reasons.push_back(reason);
-  ++report.noted;
+  auto& all = report.reasons;
+  if (std::find(all.begin(), all.end(), reason) == all.end()) {
+    all.push_back(reason);
+    ++report.noted;
+  }
+  // Those that were given come first.
+  auto const next = all.begin() + report.warned, found = std::find(next, all.end(), reason);
+  if (!given || found == all.end()) return;
+  std::rotate(next, found, found + 1);
+  ++report.warned;
 }
 
 FULGURITE_BULK_BODY void add_tape(CaptureReport& report, TapeFacts const& facts) {

@@ -64,6 +64,8 @@ struct StepKind {
   int changes = 0;           ///< how often it was recorded again because the model's host bytes changed
   std::string because = {};  ///< what changed last time, in the user's words
   bool trusted = false;      ///< its first checks have passed
+  int idle = 0;              ///< checks in a row as an epoch begins or ends, while no step of any kind was replayed
+  long replays = 0;          ///< the number of replays at that time
   long born = 0, used = 0;
   int short_lived = 0;                   ///< earlier kinds that differ in answers only and were never trusted
   std::shared_ptr<void> last = nullptr;  ///< the last batch of this kind
@@ -380,6 +382,11 @@ struct Left {
   std::string numbers = {};  ///< the bytes of what the result holds besides tensors, and of its extents
   std::string refusal = {};  ///< why a replay cannot produce these; empty: it can
 };
+
+/// The reason given where all steps are checked.
+inline constexpr char const* never_replayed =
+    "epochs are so short that each step is checked, as the first of its kind or as the last of its epoch, and none is "
+    "replayed: let an epoch have more batches, or do without Captured";
 
 /// The reason given where a step returns other numbers than its recording.
 inline constexpr char const* other_numbers =

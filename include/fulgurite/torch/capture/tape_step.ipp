@@ -533,9 +533,10 @@ FULGURITE_BULK_BODY void TapeMemory::own_memory(Listing const& listing, std::vec
     auto const [kind, number] = listing.role(tensor);
     auto* impl = tensor.unsafeGetTensorImpl();
     if (kind == Role::Kind::batch) {
-      auto const offset = tensor.storage_offset() - batch[number].storage_offset() + inputs_[number].storage_offset();
+      // In bytes: the tensor may be the batch's as a type of another size.
+      auto const offset = span_of(tensor).begin - span_of(batch[number]).begin + span_of(inputs_[number]).begin;
       impl->set_storage_keep_dtype(inputs_[number].storage());
-      impl->set_storage_offset(offset);
+      impl->set_storage_offset(offset / static_cast<std::int64_t>(tensor.itemsize()));
     } else if (kind == Role::Kind::made) {
       auto const storage = storage_of(tensor);
       auto const found = own.find(storage);

@@ -53,15 +53,19 @@ class AutocastAsNow {
   std::optional<at::ScalarType> type_;
 };
 
+/// Inputs of a block with undefined ones at their places: `defined` says which of them are given.
+std::vector<at::Tensor> with_undefined(std::vector<bool> const& defined, at::TensorList given);
+
 /// A block, and everything besides its inputs that determines its result.
 template <class Block>
 struct Rerun : torch::CustomClassHolder {
   Block block;
+  std::vector<bool> defined;  ///< for each input; a node takes no others
   RngState random;
   AutocastAsNow cpu{at::kCPU};
   std::optional<AutocastAsNow> accelerator;
 
-  explicit Rerun(Block&& its) : block(std::forward<Block>(its)) {
+  Rerun(Block&& its, std::vector<bool> which) : block(std::forward<Block>(its)), defined(std::move(which)) {
     if (auto const kind = at::getAccelerator()) accelerator.emplace(*kind);
   }
   /// Runs `what(block)` with a graph, under the conditions of the block's first run; restores random numbers and
@@ -93,10 +97,10 @@ struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock<Block, In
   }
 
   static at::Tensor forward(torch::autograd::AutogradContext* context, c10::intrusive_ptr<Kept> const& kept,
-                            at::Tensor const& /*asks_for_gradients*/, std::same_as<at::Tensor> auto const&... inputs) {
+                            at::Tensor const& /*asks_for_gradients*/, at::TensorList inputs) {
     context->saved_data["block"] = c10::IValue::make_capsule(kept);
-    context->save_for_backward({inputs...});
-    return call(kept->block, {inputs...});
+    context->save_for_backward(inputs.vec());
+    return call(kept->block, with_undefined(kept->defined, inputs));
   }
 
   static List backward(torch::autograd::AutogradContext* context, List const& gradients) {
@@ -107,7 +111,7 @@ struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock<Block, In
       inputs.push_back(input.detach().requires_grad_(input.requires_grad()));
     // Buffers must not be restored before backward has read the results of the second run.
     kept->again([&](auto& block) {
-      auto const result = call(block, inputs);
+      auto const result = call(block, with_undefined(kept->defined, inputs));
       if (result.requires_grad()) torch::autograd::backward({result}, {gradients.front()});
     });
     List all(2);  // the block and the tensor that requires gradients have no gradient
@@ -140,7 +144,7 @@ namespace fulgurite {
 ///
 /// `block`: a module, or a function of tensors that returns a tensor. A module (or a pointer to one) is referenced and
 /// must live until backward; anything else is copied, and what a lambda captures by reference must live as long.
-/// `inputs`: tensors. Without a graph, as in validation, it just calls the block.
+/// `inputs`: tensors, of which some may be undefined. Without a graph, as in validation, it just calls the block.
 ///
 /// In a captured fit, the steps of a block that draws random numbers are not replayed; a warning says so once. Throws
 /// [fulgurite.checkpointed.some_gradients] for torch::autograd::grad, and [fulgurite.checkpointed.second_gradients] for
@@ -155,9 +159,13 @@ at::Tensor checkpointed(Block&& block, Inputs const&... inputs) {
   using Node = libtorch::CheckpointedBlock<Held, sizeof...(Inputs)>;
   if (!at::GradMode::is_enabled()) return Node::call(block, {inputs...});
   // Parameters inside of the block require gradients even if no input does.
-  auto const asks = at::empty({0}).requires_grad_(!(inputs.requires_grad() || ...));
+  auto const asks = at::empty({0}, at::TensorOptions(at::kFloat)).requires_grad_(!(inputs.requires_grad() || ...));
   Held held(std::forward<Block>(block));
-  return Node::apply(c10::make_intrusive<libtorch::Rerun<Held>>(std::forward<Held>(held)), asks, inputs...);
+  auto const kept =
+      c10::make_intrusive<libtorch::Rerun<Held>>(std::forward<Held>(held), std::vector<bool>{inputs.defined()...});
+  std::vector<at::Tensor> given{inputs...};
+  std::erase_if(given, [](at::Tensor const& input) { return !input.defined(); });
+  return Node::apply(kept, asks, at::TensorList(given));
 }
 
 }  // namespace fulgurite

@@ -24,6 +24,14 @@ FULGURITE_BULK_BODY AutocastAsNow::Scope::~Scope() {
   if (switched_off_) at::autocast::set_autocast_enabled(device_, true);
 }
 
+FULGURITE_BODY std::vector<at::Tensor> with_undefined(std::vector<bool> const& defined, at::TensorList given) {
+  std::vector<at::Tensor> all(defined.size());
+  auto next = given.begin();
+  for (std::size_t i = 0; i != all.size(); ++i)
+    if (defined[i]) all[i] = *next++;
+  return all;
+}
+
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite::modules {

@@ -24,7 +24,16 @@ FULGURITE_BODY bool is_seen(at::Device device) {
 
 FULGURITE_BULK_BODY at::Device device_of(Cpu) { return at::Device(at::kCPU); }
 
+/// Throws for a GPU that is not there.
+[[noreturn]] FULGURITE_BODY void refuse_index(int index) {
+  throw Error("fulgurite.strategy.cuda_index", "SingleDevice{cuda}: GPU " + std::to_string(index) +
+                                                   " was asked for, but there are " +
+                                                   std::to_string(int(torch::cuda::device_count())) +
+                                                   ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
+}
+
 FULGURITE_BULK_BODY at::Device device_of(Cuda device) {
+  if (!std::in_range<at::DeviceIndex>(device.index)) refuse_index(device.index);
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index));
 }
 
@@ -73,17 +82,13 @@ FULGURITE_BODY at::Device device_of(NamedDevice const& device) {
 
 FULGURITE_BODY void require_device(at::Device device) {
   if (device.is_cuda()) {
-    auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device.index()));
     if (!torch::cuda::is_available())
       throw Error("fulgurite.strategy.cuda_absent",
-                  wanted +
+                  "SingleDevice{cuda}: GPU " + std::to_string(int(device.index())) +
                       " was asked for, but LibTorch sees no CUDA device: install a driver and a LibTorch "
                       "built with CUDA, link the program with torch_cuda and c10_cuda, as tools/dev flags does, or "
                       "use SingleDevice{cpu} or SingleDevice{automatic}");
-    if (device.index() < 0 || device.index() >= torch::cuda::device_count())
-      throw Error("fulgurite.strategy.cuda_index",
-                  wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
-                      ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
+    if (device.index() < 0 || device.index() >= torch::cuda::device_count()) refuse_index(device.index());
   } else if (!device.is_cpu() && !is_seen(device)) {
     throw Error("fulgurite.strategy.accelerator_absent",
                 device.str() + " was asked for, but LibTorch sees no such device: take a LibTorch that was built for "

@@ -119,7 +119,7 @@ template <class Parameters>
 at::Tensor clip_norm(Parameters const& parameters, double limit) {
   sum_sparse_rows(parameters);
   Gradients const gradients(parameters);
-  if (gradients->empty()) return at::zeros({});
+  if (gradients->empty()) return at::zeros({}, at::TensorOptions(at::kFloat));
   auto norms = norms_of(parameters, *gradients);
   bool const together = gradients.on_one_device();
   if (!together)

@@ -179,6 +179,8 @@ struct Group {
 ///     as in torch::optim: it is undefined after clearing, and then where backward allocates it.
 ///   - A parameter that is listed twice in a group (a shared module) is updated once.
 ///   - Sparse gradients become dense.
+///   - Where SGD's momentum is set after steps with a momentum of 0, it takes the first gradient times
+///     1 - dampening; torch::optim::SGD takes the whole one.
 ///   - A parameter may belong to two optimizers: it is in the arena of the one that used it last, and is copied to the
 ///     other one's arena when that uses it. If both were cleared and no backward reached the parameter, it counts as
 ///     having a zero gradient for the second one.

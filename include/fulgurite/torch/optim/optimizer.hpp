@@ -266,6 +266,11 @@ class TorchOptimizer : public libtorch::MayForget<X> {
 // LibTorch's own schedulers used as a schedule. Their state cannot be read, so a checkpoint keeps the moves that they
 // made.
 
+namespace libtorch {
+/// Throws [fulgurite.checkpoint.state_entry] for a number of moves in a file that no scheduler of LibTorch can make.
+void require_moves(long moves);
+}  // namespace libtorch
+
 /// The return type of `torch_schedule`.
 template <class Factory>
 class TorchSchedule {
@@ -284,6 +289,7 @@ class TorchSchedule {
   void state(auto& archive) {
     archive("moves", moves_);
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+      libtorch::require_moves(moves_);
       scheduler_.again();
       for (long move = 0; scheduler_ && move != moves_; ++move) scheduler_->step();
     }

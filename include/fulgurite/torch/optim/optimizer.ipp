@@ -517,6 +517,13 @@ FULGURITE_INSTANTIATE(bool step_in_one_pass(torch::optim::AdamW&));
 FULGURITE_INSTANTIATE(bool step_in_one_pass(torch::optim::RMSprop&));
 FULGURITE_INSTANTIATE(bool step_in_one_pass(torch::optim::SGD&));
 
+FULGURITE_BODY void require_moves(long moves) {
+  if (!std::in_range<unsigned>(moves))  // LibTorch's count of them
+    throw Error("fulgurite.checkpoint.state_entry",
+                "the saved scheduler of a torch_schedule has made " + std::to_string(moves) +
+                    " moves, which no scheduler of LibTorch can: the file is damaged");
+}
+
 }  // namespace fulgurite::libtorch
 
 namespace fulgurite {

@@ -122,8 +122,8 @@ bool has_kernel_in_graph(TracedUpdate const& update, std::function<void(std::spa
 /// Launches the kernel for run `index` of `runs`. The last run moves the table to its next row.
 void launch_update_in_graph(TracedUpdate const& update, at::Tensor const& table, std::size_t index, std::size_t runs);
 
-/// Writes the numbers of an update as the kernels of a device take them.
-void write_numbers(UpdateTrace const& trace, at::Device device, double* to);
+/// Writes the numbers of an update of tensors of this type as the kernels of a device take them.
+void write_numbers(UpdateTrace const& trace, at::ScalarType type, at::Device device, double* to);
 
 }  // namespace fulgurite::libtorch
 

@@ -137,11 +137,13 @@ FULGURITE_BODY std::string update_source(UpdateTrace const& trace, std::vector<b
 )";
 }
 
-FULGURITE_BULK_BODY void write_numbers(UpdateTrace const& trace, at::Device device, double* to) {
+FULGURITE_BULK_BODY void write_numbers(UpdateTrace const& trace, at::ScalarType type, at::Device device, double* to) {
   for (std::size_t i = 0; i != trace.numbers().size(); ++i) {
-    // On a GPU LibTorch multiplies by the inverse.
-    bool const inverse = device.is_cuda() && trace.operations()[i].what == UpdateTrace::What::divide;
-    to[i] = inverse ? 1.0 / trace.numbers()[i] : trace.numbers()[i];
+    auto const number = trace.numbers()[i];
+    to[i] = number;
+    if (!device.is_cuda() || trace.operations()[i].what != UpdateTrace::What::divide) continue;
+    // On a GPU LibTorch multiplies by the inverse, which it computes in the tensor's type.
+    to[i] = type == at::kFloat ? double(1.0F / static_cast<float>(number)) : 1.0 / number;
   }
 }
 
@@ -165,7 +167,7 @@ FULGURITE_BULK_BODY void launch_over(native::GpuKernel const& kernel, std::span<
 FULGURITE_BULK_BODY void launch_update(native::GpuKernel const& kernel, UpdateTrace const& trace,
                                        std::span<void* const> memory, std::int64_t count, at::ScalarType type) {
   std::array<double, UpdateTrace::most> doubles{};
-  write_numbers(trace, at::kCUDA, doubles.data());
+  write_numbers(trace, type, at::kCUDA, doubles.data());
   std::array<float, UpdateTrace::most> floats{};
   std::ranges::transform(doubles, floats.begin(), [](double number) { return static_cast<float>(number); });
   launch_over(kernel, memory, count, {type == at::kFloat ? static_cast<void*>(floats.data()) : doubles.data()});
@@ -184,13 +186,14 @@ FULGURITE_BULK_BODY void launch_from_table(native::GpuKernel const& kernel, std:
 /// Runs the kernel with the numbers of the second row of a table, then where the table is off, and where the update is
 /// left out. True if the first of these has moved the table by one row; the others have to leave memory as it is.
 FULGURITE_BODY bool updates_from_table(native::GpuKernel const& kernel, UpdateTrace const& trace,
-                                       std::span<void* const> memory, std::int64_t count, at::Device device) {
+                                       std::span<void* const> memory, std::int64_t count, at::ScalarType type,
+                                       at::Device device) {
   constexpr auto head = static_cast<std::int64_t>(UpdateTable::head);
   constexpr auto most = static_cast<std::int64_t>(UpdateTrace::most);
   auto const numbers = at::zeros({head + 2 * most}, at::TensorOptions(at::kDouble));
   auto* const row = static_cast<double*>(numbers.mutable_data_ptr());
   row[0] = row[1] = 1;
-  write_numbers(trace, device, row + head + most);
+  write_numbers(trace, type, device, row + head + most);
   auto const table = numbers.to(device);
   launch_from_table(kernel, memory, count, table, 0, 1);
   auto const after = table.cpu();
@@ -227,7 +230,7 @@ FULGURITE_BODY bool as_operators_do(native::GpuKernel const& kernel, UpdateTrace
       memory[value] = ours[value].mutable_data_ptr();
     }
     if (!in_graph) launch_update(kernel, trace, memory, count, type);
-    else if (!updates_from_table(kernel, trace, memory, count, device)) return false;
+    else if (!updates_from_table(kernel, trace, memory, count, type, device)) return false;
     operators(theirs);
     for (std::size_t value = 0; value != given.size(); ++value)
       if (given[value] && !at::equal(ours[value].view(at::kByte), theirs[value].view(at::kByte))) return false;
@@ -435,7 +438,7 @@ FULGURITE_BULK_BODY bool UpdateInGraph::fits(std::vector<TracedUpdate> const& no
 FULGURITE_BULK_BODY std::vector<double> UpdateInGraph::numbers(std::vector<TracedUpdate> const& update) {
   std::vector<double> row(update.size() * UpdateTrace::most);
   for (std::size_t i = 0; i != update.size(); ++i)
-    write_numbers(update[i].trace, update[i].device, &row[i * UpdateTrace::most]);
+    write_numbers(update[i].trace, update[i].type, update[i].device, &row[i * UpdateTrace::most]);
   return row;
 }
 
