@@ -126,6 +126,24 @@ TEST_CASE("in the scope the same bits forward and backward; outside nothing is t
   }
 }
 
+TEST_CASE("products of few results have LibTorch's bits for all numbers, also for those after their first") {
+  Threads const one(1);
+  torch::manual_seed(7);
+  for (std::int64_t const k : {1, 2, 3, 4, 5, 7, 8, 16, 33})
+    for (std::int64_t const n : {1, 2, 3})
+      for (std::int64_t const m : {1, 2, 3, 4, 5, 8, 17}) {
+        CAPTURE(m, k, n);
+        int different = 0;
+        for (int draw = 0; draw != 100; ++draw) {
+          auto const x = torch::randn({m, k}), w = torch::randn({n, k}), bias = torch::randn({n});
+          auto const theirs = torch::linear(x, w, bias);
+          MatmulScope const scope;
+          different += !same_bits(torch::linear(x, w, bias), theirs);
+        }
+        CHECK(different == 0);
+      }
+}
+
 TEST_CASE("the scope belongs to its thread, and to those that autograd starts from it") {
   if (!process_kernels()) SKIP("built without LIBXSMM");
   MatmulScope const scope(Matmul::certified);
