@@ -183,6 +183,28 @@ TEST_CASE("reload_dataloaders_every_n_epochs asks for loaders again; what the sa
         }) == "fulgurite.options.reload");
 }
 
+namespace {
+
+/// A loader that cannot be assigned, as one with a lambda that captures.
+struct Unassigned {
+  std::vector<double> const all{1, 2};
+  std::size_t size() const { return all.size(); }
+  auto begin() const { return all.begin(); }
+  auto end() const { return all.end(); }
+};
+struct GivesUnassigned {
+  Unassigned train_dataloader() { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("reload_dataloaders_every_n_epochs drops loaders of any kind") {
+  toy::Slope model;
+  GivesUnassigned data;
+  toy::train<toy::Slope>({.max_epochs = 2, .reload_dataloaders_every_n_epochs = 1}, {}).fit(model, data);
+  CHECK(model.stepped == std::vector<double>{2, 3, 2, 3});
+}
+
 TEST_CASE("barebones runs no sanity check, keeps no metric, still validates, and has no place for what reports") {
   Notes model;
   auto trainer = notes_trainer({.max_epochs = 1, .barebones = true});

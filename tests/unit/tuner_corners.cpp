@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "models.hpp"
@@ -112,4 +113,38 @@ TEST_CASE("a search that made all its steps says no other end, whatever a batch 
       tune::lr_find(trainer, model, std::vector(2, std::vector(4, 1.0)),
                     tune::RateSearch<Sliced>{.min_lr = 1e-4, .max_lr = 0.4, .num_training = 4, .skip_begin = 0});
   CHECK(found.ended.empty());
+}
+
+namespace {
+
+/// Its third epoch has a tenth of the rate.
+struct Lowers : Bowl {
+  void on_train_epoch_start(auto& ctx) {
+    if (ctx.current_epoch() == 2) ctx.optimizer().set_lr(0, ctx.optimizer().lr(0) * 0.1);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a search: the rate that it has written into the model is the run's own where that is resumed") {
+  auto const trainer_of = [](int epochs) {
+    return toy::train<Lowers>(
+        {.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{},
+        LearningRateFinder<Lowers>{
+            {.search = {.min_lr = 1e-4, .max_lr = 0.1, .num_training = 12, .skip_begin = 0, .update = &Lowers::lr}}});
+  };
+  Lowers whole, model;
+  auto const data = toy::batches(4);
+  trainer_of(5).fit(whole, data);
+  auto trainer = trainer_of(3);
+  trainer.fit(model, data);
+  auto const kept = snapshot(trainer);
+  auto options = trainer.given_options();
+  options.max_epochs = 5;
+  trainer.set_options(options);
+  trainer.fit(model, data, kept);
+  CHECK(model.lr == whole.lr);
+  CHECK(model.rates == whole.rates);
+  CHECK(model.p.value() == whole.p.value());
+  for (auto const& warning : trainer.warnings()) CHECK(warning.find("[fulgurite.resume.options]") == std::string::npos);
 }

@@ -45,7 +45,8 @@ class Kept {
     return *kept_;
   }
   void drop() {
-    kept_ = {};
+    if constexpr (std::is_reference_v<Returned>) kept_ = nullptr;
+    else kept_.reset();  // some loaders cannot be assigned, such as those with a lambda that captures
     fresh_ = true;
   }
   /// Returns true once for each time that a loader was requested.

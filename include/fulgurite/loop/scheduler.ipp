@@ -2,6 +2,7 @@
 // The bodies of loop/scheduler.hpp.
 
 #include <algorithm>
+#include <utility>
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/loop/scheduler.hpp>
@@ -86,8 +87,13 @@ void ComposedRates::state(RateGroups optimizer, Archive& archive) {
     for (std::size_t g = 0; g != of.size(); ++g)
       archive.option(g == 0 ? name : name + " of group " + std::to_string(g), of[g]);
   };
-  each_option("lr", given);
   archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
+  auto compared = given;
+  if constexpr (Archive::loading)
+    // A search has written its rate into the model, which gives it to the optimizer now: it is no other than the run's.
+    for (std::size_t g = 0; g != std::min({given.size(), all.given.size(), all.initial.size()}); ++g)
+      if (given[g] == all.initial[g]) compared[g] = std::exchange(all.given[g], given[g]);
+  each_option("lr", compared);
   if (optimizer.has_momentum()) {
     each_option("momentum", given_momenta);
     archive("given_momenta", all.momenta.given)("momenta", all.momenta.now);
