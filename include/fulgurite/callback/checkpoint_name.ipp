@@ -126,7 +126,9 @@ FULGURITE_BODY std::vector<std::filesystem::path> files_of(std::filesystem::path
                                                            std::string const& extension) {
   std::vector<std::filesystem::path> files;
   std::error_code none;
-  for (std::filesystem::recursive_directory_iterator at(folder, none), end; !none && at != end; at.increment(none))
+  auto const skips = std::filesystem::directory_options::skip_permission_denied;  // else the listing would end there
+  for (std::filesystem::recursive_directory_iterator at(folder, skips, none), end; !none && at != end;
+       at.increment(none))
     if (at->path().filename().string().ends_with(extension) && at->is_regular_file(none)) files.push_back(at->path());
   return files;
 }
