@@ -227,7 +227,7 @@ FULGURITE_BODY void Signals::setup(Context& ctx) {
   trains_ = false;
   late_ = 0;
   if (checkpointing::may_leave_file(ctx)) ctx.held_files().hold(file_, this);
-  caught_.reset();  // the handlers of a run that was abandoned without an end
+  forget();  // the handlers of a run that was abandoned without an end, and a request whose file was not written
   caught_ = std::make_shared<CaughtSignals>(options_.signals, job_.name.empty() ? 0 : options_.requeue_signal);
 }
 
