@@ -117,6 +117,38 @@ TEST_CASE("C162 SLURM: hpc_ckpt_1, then 2, each before scontrol requeues; begun 
   CHECK(cluster.files.files().empty());
 }
 
+namespace {
+/// SIGUSR1 in one batch of each fit; the first file cannot be written.
+struct FailsToSave {
+  using Stateless = ByChoice;
+  long in_batch = 1;
+  bool fails = true;
+  void on_train_batch_start(auto& ctx) {
+    if (ctx.batch_idx() == in_batch) std::raise(SIGUSR1);
+  }
+  void before_save(auto&) {
+    if (std::exchange(fails, false)) throw std::runtime_error("the disk is full");
+  }
+};
+}  // namespace
+
+TEST_CASE("SLURM: a request whose file could not be written does not keep the next fit from ending by its own") {
+  Cluster const cluster;
+  Environment const job(cluster.job());
+  auto options = quick(1);
+  options.default_root_dir = cluster.files.path;
+  Scripted model;
+  auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{}, FailsToSave{}, Signals{});
+  for (long const batch : {1, 2}) {
+    trainer.callback<FailsToSave>().in_batch = batch;
+    model.batches = 0;
+    CHECK_THROWS_AS(trainer.fit(model, toy::batches(4), toy::batches(1)), Interrupted);
+    CHECK(model.batches == batch + 1);
+    CHECK(cluster.files.files().size() == (batch == 1 ? 0 : 1));
+  }
+  CHECK(cluster.calls() == "requeue 4711 hpc_ckpt_1.safetensors\n");
+}
+
 TEST_CASE("SLURM: the number after the highest counts, not the text, and other names are nobody's") {
   Cluster const cluster;
   for (auto const* name : {"hpc_ckpt_9.safetensors", "hpc_ckpt_10.safetensors", "hpc_ckpt_x.safetensors",

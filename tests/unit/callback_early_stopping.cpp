@@ -47,6 +47,36 @@ template <class Name>
 concept NamesALoader = requires(Name const& name) { Scripted::vl.of(name); };
 static_assert(NamesALoader<char[6]> && !NamesALoader<std::string> && !NamesALoader<std::string_view>);
 
+namespace {
+struct Slow : EarlyStopping<Metric<"vl">> {
+  using EarlyStopping::EarlyStopping;
+  virtual ~Slow() = default;  // the base begins behind a pointer
+};
+}  // namespace
+
+TEST_CASE("early stopping: a derived class beside it, of the same metric, does not withdraw its stop") {
+  Scripted model{.script = {5, 6, 7, 8, 9}};
+  auto const trainer =
+      fitted(model, quick(5), 2, EarlyStopping{Scripted::vl, {.patience = 1}}, Slow(Scripted::vl, {.patience = 9}));
+  CHECK(model.epochs == 2);
+  CHECK(trainer.outcome().ended_by == "EarlyStopping: vl = 6 has not improved on 5 for 1 checks");
+}
+
+TEST_CASE("early stopping: a run that a derived class has ended resumes with more patience") {
+  Folder const folder;
+  auto const epochs = [&](int patience, std::optional<CkptPath> const& from) {
+    Scripted model{.script = {5, 6, 7, 8, 9, 10}};
+    auto trainer = make_trainer<Scripted>(quick(6), SavingDevice{}, Float32{}, Automatic{},
+                                          Slow(Scripted::vl, {.patience = patience}));
+    trainer.fit(model, toy::batches(2), toy::batches(1), from);
+    trainer.save_checkpoint(folder / "end");
+    return trainer.progress().epoch;
+  };
+  CHECK(epochs(1, std::nullopt) == 2);
+  CHECK(epochs(1, CkptPath{folder / "end"}) == 2);
+  CHECK(epochs(3, CkptPath{folder / "end"}) == 4);
+}
+
 TEST_CASE("early stopping: the reason, the epoch, the sentence") {
   auto const patient = run({6, 5, 4, 4}, {.patience = 1});
   CHECK(patient.reason == StopReason::patience);

@@ -169,16 +169,9 @@ TEST_CASE("a reloaded state gives the optimizer its group back, and the rates go
 
   Resumed<TwoParts> run;
   BackboneFinetuning resumed{options};
-  SECTION("loaded before setup") {
-    load_state_text(resumed, saved);
-    resumed.setup(run);
-    run.sgd = run.parts.configure_optimizers();
-  }
-  SECTION("loaded before on_fit_start") {
-    resumed.setup(run);
-    run.sgd = run.parts.configure_optimizers();
-    load_state_text(resumed, saved);
-  }
+  resumed.setup(run);
+  run.sgd = run.parts.configure_optimizers();
+  load_state_text(resumed, saved);
   CHECK_FALSE(run.parts.body.requires_grad());
   resumed.on_fit_start(run);
   REQUIRE(run.sgd.groups() == 2);
@@ -325,5 +318,48 @@ TEST_CASE("switches: BackboneFinetuning resumes at every place, of its own files
     run(last, "last", CkptPath{folder / "again5"});
     CHECK(last.body.value() == whole.body.value());
     CHECK_FALSE(last.norm.requires_grad());
+  }
+}
+
+TEST_CASE("a fit that does not resume begins frozen, whatever was loaded before it", "[finetuning]") {
+  Backbone net;
+  BackboneFinetuningOptions const options{.unfreeze_backbone_at_epoch = 1};
+  auto const trainer_with = [&](int epochs, auto... more) {
+    return make_trainer<Backbone>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, BackboneFinetuning{options},
+                                  more...);
+  };
+  auto const trains_all = [&](auto& trainer) {
+    auto more = trainer.given_options();
+    more.max_epochs = 5;
+    trainer.set_options(more);
+    double const before = net.body.value();
+    trainer.fit(net, toy::batches(2));
+    return net.body.requires_grad() && net.body.value() != before;
+  };
+  auto trainer = trainer_with(3);
+  trainer.fit(net, toy::batches(2));
+  SECTION("a snapshot was restored") {
+    auto const kept = snapshot(trainer);
+    restore(trainer, kept);
+    CHECK(trains_all(trainer));
+  }
+  Folder const folder;
+  trainer.save_checkpoint(folder / "end");
+  SECTION("a finished run was resumed") {
+    auto again = trainer_with(3);
+    again.fit(net, toy::batches(2), CkptPath{folder / "end"});
+    CHECK(trains_all(again));
+  }
+  SECTION("a resumed fit has failed before training") {
+    struct Fails {
+      using Stateless = ByChoice;
+      bool once = true;
+      void on_train_start() {
+        if (std::exchange(once, false)) throw std::runtime_error("the disk was away");
+      }
+    };
+    auto again = trainer_with(4, Fails{});
+    CHECK_THROWS(again.fit(net, toy::batches(2), CkptPath{folder / "end"}));
+    CHECK(trains_all(again));
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <sstream>
 
 #include <fulgurite/callback/early_stopping.hpp>
@@ -379,6 +380,8 @@ TEST_CASE("bar: its total and its end are those of the run, whichever limit ends
   CHECK(totals(drawn(options, 5, {.accumulate_grad_batches = 2})).front() == "1/5");
   options.limit_train_batches = Batches{2};
   CHECK(totals(drawn(options, 100)).front() == "1/2");
+  options.max_steps = std::numeric_limits<long>::max();
+  CHECK(totals(drawn(options, 100, {.accumulate_grad_batches = 2})).front() == "1/2");
 
   auto timed = quick(1);
   timed.max_time = Seconds{5};

@@ -4,7 +4,9 @@
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/terminal.hpp>
 
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -13,6 +15,22 @@
 #include "callback_stream.hpp"
 
 using namespace fulgurite::report;
+
+TEST_CASE("a formatted number is printf's, to the character, with a point in every locale") {
+  using Limits = std::numeric_limits<double>;
+  for (char const* const format : {"%g", "%.0f", "%.1f", "%.2f", "%5.2f", "%3.0f", "%.3g", "%.4g", "%.6g", "%.9g",
+                                   "%12g", "%f", "%e", "%.3E", "%.2F", "%.7G", "%.40f", "from %g to it"})
+    for (double const value :
+         {0.0, -0.0, 0.5, 2.5, 12.345, 99.9999999, 123456.789, 1e6, -1e-5, 1.0 / 3, 1e20, Limits::max(),
+          Limits::denorm_min(), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()}) {
+      std::array<char, 500> printed{};
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+      std::snprintf(printed.data(), printed.size(), format, value);
+#pragma GCC diagnostic pop
+      CHECK(formatted(format, value) == printed.data());
+    }
+}
 
 TEST_CASE("a progress line is tqdm's, character for character") {
   ProgressLine const line{"Epoch 3", 225, 500, 12.49, 18.02, "train/loss=0.123"};

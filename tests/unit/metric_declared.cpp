@@ -318,3 +318,37 @@ TEST_CASE("a table of results has a row for each number of a metric that has sev
     CHECK(table.find(row) != std::string::npos);
   }
 }
+
+namespace {
+/// A scalar whose name looks like a cell's, and a matrix.
+struct Dotted : toy::P {
+  struct Square {
+    static constexpr Reduce reduce = Reduce::sum;
+    static constexpr std::size_t sums() { return 1; }
+    std::vector<double> tally(double value) const { return {value}; }
+    metric::Range compute(std::span<double const> sums) const { return {sums[0], sums[0]}; }
+    template <class F>
+    void each(metric::Range const& all, F&& f) const {
+      for (std::string const cell : {"0.0", "0.1", "1.0", "1.1"}) f(cell, all.least);
+    }
+  };
+  static constexpr Metric<"val/mAP.0.5"> map{};
+  static constexpr Metric<"val/pairs", Square> pairs{};
+  using Metrics = MetricList<toy::P::loss, map, pairs>;
+  void validation_step(double batch, auto& ctx) {
+    ctx.log(map, batch);
+    ctx.update(pairs, batch);
+  }
+};
+}  // namespace
+
+TEST_CASE("a table of results leaves out matrices, and not a metric whose name ends as that of a cell") {
+  Stream out;
+  Dotted net;
+  auto trainer = toy::train<Dotted>({.max_epochs = 1}, {}, toy::Rows{}, ResultsTable{{.stream = out.file}});
+  trainer.validate(net, val);
+  auto const table = out.all();
+  INFO(table);
+  CHECK(table.find("val/mAP.0.5") != std::string::npos);
+  CHECK(table.find("val/pairs") == std::string::npos);
+}

@@ -393,6 +393,28 @@ TEST_CASE("ranks: a link called last that a run before has not made is made by r
   }
 }
 
+TEST_CASE("ranks: a file that the program has named stays, and the rest is done by all, though only rank 0 keeps it") {
+  for (auto const last : {SaveLast::no, SaveLast::link, SaveLast::copy}) {
+    CAPTURE(last);
+    probe::Folder const folder;
+    auto const fit = [&](int epochs, From const& from) {
+      require_fine(toy::on_ranks(2, [&](Rank rank) {
+        Noisy model;
+        auto trainer = make_trainer<Noisy>({.max_epochs = epochs}, RacedRank(rank), Float32{}, Automatic{},
+                                           ModelCheckpoint{{.dirpath = folder.path, .save_last = last}});
+        auto train = loader();
+        trainer.fit(model, train, from);
+        return 0;
+      }));
+    };
+    std::string const first = "epoch=0-step=6.safetensors", second = "epoch=1-step=12.safetensors";
+    fit(1, std::nullopt);
+    fit(2, CkptPath{folder / first});
+    CHECK(std::filesystem::exists(folder / first));
+    CHECK(std::filesystem::exists(folder / second));
+  }
+}
+
 namespace {
 
 /// A signal that comes to one rank, as Signals hears it.

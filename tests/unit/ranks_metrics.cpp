@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
@@ -129,6 +130,47 @@ TEST_CASE("ranks: rank 0 alone has rows; a step's value is its own, or that of a
   }
   CHECK(mean == std::vector{2.0, 6.0});
   CHECK(most == std::vector{3.0, 7.0});
+}
+
+namespace {
+/// Logs on rank 0 alone, on rank 1 in the first batch only.
+struct Sometimes {
+  static constexpr Metric<"mean"> mean{.on_step = Report::yes, .sync_on_step = true};
+  static constexpr Metric<"least"> least{.reduce = Reduce::min, .on_step = Report::yes, .sync_on_step = true};
+  static constexpr Metric<"most"> most{.reduce = Reduce::max, .on_step = Report::yes, .sync_on_step = true};
+  static constexpr Metric<"sum"> sum{.reduce = Reduce::sum, .on_step = Report::yes, .sync_on_step = true};
+  using Metrics = MetricList<mean, least, most, sum>;
+  Tensor p = Tensor::parameter(0.0);
+  Tensor training_step(double, auto& ctx) {
+    double const sign = ctx.batch_idx() == 2 ? -1 : 1;
+    if (ctx.rank() == 0 || ctx.batch_idx() == 0) log(ctx, sign * (ctx.rank() == 0 ? 2.0 : 4.0));
+    return -p;
+  }
+  static void log(auto& ctx, double value) {
+    ctx.log(mean, value);
+    ctx.log(least, value);
+    ctx.log(most, value);
+    ctx.log(sum, value);
+  }
+  toy::Sgd configure_optimizers() { return {.params = {p}}; }
+};
+}  // namespace
+
+TEST_CASE("ranks: a rank that has not logged a metric since the last row has no part in the next row's value") {
+  auto const all = toy::on_ranks(2, [](Rank rank) {
+    Sometimes model;
+    auto trainer =
+        make_trainer<Sometimes>({.max_epochs = 1, .log_every_n_steps = 1}, rank, Float32{}, Automatic{}, toy::Rows{});
+    trainer.fit(model, toy::OwnPart<double>{toy::batches(3)});
+    return cells(trainer.template callback<toy::Rows>().rows);
+  });
+  require_fine(all);
+  std::map<std::string, Rows> rows;
+  for (auto const& [name, value] : *all[0].result) rows[name].push_back(value);
+  CHECK(rows["mean"] == Rows{3, 2, -2});
+  CHECK(rows["least"] == Rows{2, 2, -2});
+  CHECK(rows["most"] == Rows{4, 2, -2});
+  CHECK(rows["sum"] == Rows{6, 2, -2});
 }
 
 TEST_CASE("ranks: they ask each other of steps' values only where a metric asks for it") {

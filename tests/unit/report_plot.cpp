@@ -89,6 +89,7 @@ TEST_CASE("an axis of one value, of none, or of the largest numbers has a length
   CHECK(ticks(Scale::linear, 1, std::nextafter(1.0, 2.0)) == "0.90 0.95 1.00 1.05 1.10");
   double const most = std::numeric_limits<double>::max();
   CHECK(ticks(Scale::linear, -most, most) == "-1.5e308 -1.0e308 -5e307 0 5e307 1.0e308 1.5e308");
+  for (int const few : {1, 2}) CHECK(ticks(Scale::linear, -most, most, few) == "-1e308 0 1e308");
   CHECK(ticks(Scale::linear, 0, std::numeric_limits<double>::denorm_min()) == "-1.0 -0.5 0 0.5 1.0");
   report::plot::Range empty(Scale::linear);
   empty.close(0.05);

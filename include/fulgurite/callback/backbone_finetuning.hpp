@@ -91,7 +91,8 @@ class BaseFinetuning {
 
   void setup(auto& ctx) {
     if (ctx.stage() != Stage::fit) return;
-    if (!restored_) groups_.clear();
+    groups_.clear();
+    restored_ = false;  // a fit that resumes loads its state after this
     self().freeze_before_training(ctx);
   }
   void on_fit_start(auto& ctx) { restore_groups(ctx); }

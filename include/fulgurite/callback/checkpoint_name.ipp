@@ -88,10 +88,8 @@ FULGURITE_BODY std::string formatted(Name::Value value, Name::Format const& form
     out = report::exact(value.number);
     if (out.find_first_of(".en") == std::string::npos) out += ".0";
   } else {
-    std::string const how = std::string("%.*") + (format.kind == '\0' || format.kind == 'd' ? 'g' : format.kind);
-    char text[400];
-    out.assign(text, static_cast<std::size_t>(
-                         std::snprintf(text, sizeof text, how.c_str(), format.digits.value_or(6), value.number)));
+    char const kind = format.kind == '\0' || format.kind == 'd' ? 'g' : format.kind;
+    out = report::formatted("%." + std::to_string(format.digits.value_or(6)) + kind, value.number);
   }
   auto const width = static_cast<std::size_t>(format.width);
   if (out.size() < width)
@@ -126,7 +124,9 @@ FULGURITE_BODY std::vector<std::filesystem::path> files_of(std::filesystem::path
                                                            std::string const& extension) {
   std::vector<std::filesystem::path> files;
   std::error_code none;
-  for (std::filesystem::recursive_directory_iterator at(folder, none), end; !none && at != end; at.increment(none))
+  auto const skips = std::filesystem::directory_options::skip_permission_denied;  // else the listing would end there
+  for (std::filesystem::recursive_directory_iterator at(folder, skips, none), end; !none && at != end;
+       at.increment(none))
     if (at->path().filename().string().ends_with(extension) && at->is_regular_file(none)) files.push_back(at->path());
   return files;
 }

@@ -87,7 +87,8 @@ FULGURITE_BODY void Stopper::check(Context& ctx) {
     epoch_ = ctx.current_epoch();
     if (options_.verbose && ctx.rank() == 0) print_lines(stderr, message_ + "\n");
   }
-  ctx.set_stop_request(state_key(), stop, message_);
+  auto const name = ctx.name_of(this);  // a derived class beside this one has the same key, and not the same name
+  ctx.set_stop_request(name.empty() ? state_key() : name, stop, message_);
 }
 
 FULGURITE_BODY bool Stopper::judge(double value, Context& ctx) {

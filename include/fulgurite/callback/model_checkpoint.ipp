@@ -347,7 +347,8 @@ FULGURITE_BODY void Saver::on_train_end(Context& ctx) {
 }
 
 FULGURITE_BODY void Saver::on_fit_end(Context& ctx) {
-  if (!kept_.is_unfinished() || !watch::in_fit(ctx)) return;
+  // Rank 0 decides, since only it sees which files are still on the disk.
+  if (!watch::in_fit(ctx) || ctx.of_first_rank(kept_.is_unfinished() ? "1" : "").empty()) return;
   ctx.request_checkpoint({this, [this](CheckpointFiles& files) { kept_.complete(files, place_.folder(), options_); }});
 }
 

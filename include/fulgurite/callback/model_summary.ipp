@@ -1,6 +1,7 @@
 #pragma once
 // The bodies of callback/model_summary.hpp.
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -44,8 +45,11 @@ FULGURITE_BODY void ResultsTable::print(Context& ctx, std::string_view what) con
   std::vector<std::string> const loaders = ctx.loader_names();
   std::vector<std::vector<std::string>> columns{{std::string(what)}};
   for (auto const& name : loaders) columns.push_back({loaders.size() == 1 ? "Value" : name});
+  std::vector<report::Curve> shown;
+  ctx.each_loader_value([&](std::string_view name, auto const&) { shown.push_back({.label = std::string(name)}); });
+  report::take_matrices(shown);
   ctx.each_loader_value([&](std::string_view name, std::vector<std::optional<double>> const& values) {
-    if (report::run_folder::is_matrix_cell(name)) return;
+    if (std::ranges::find(shown, name, &report::Curve::label) == shown.end()) return;
     columns[0].emplace_back(name);
     for (std::size_t i = 0; i != values.size(); ++i)
       columns[i + 1].push_back(values[i] ? report::formatted("%.6g", *values[i]) : "");

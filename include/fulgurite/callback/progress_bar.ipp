@@ -2,6 +2,7 @@
 // The bodies of callback/progress_bar.hpp.
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fulgurite/callback/progress_bar.hpp>
@@ -72,6 +73,7 @@ FULGURITE_BODY std::optional<long> announced_batches(Context& ctx, long done) {
   auto const& most = ctx.options().max_steps;
   if (!ctx.steps_by_batch() || !most || *most < 0) return batches;
   long const window = ctx.accumulate_grad_batches(), steps = std::max(0L, *most - ctx.global_step());
+  if (steps > (std::numeric_limits<long>::max() - done) / window) return batches;  // more than a long counts
   long const until = steps == 0 ? done : done - done % window + steps * window;
   return batches ? std::min(*batches, until) : until;
 }

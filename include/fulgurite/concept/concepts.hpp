@@ -329,6 +329,7 @@ FULGURITE_OF_METRICS(has_unreported, (Ms.logger && Ms.on_step == Report::no && M
 FULGURITE_OF_METRICS(has_no_number,
     !(metric::counts_one_number<decltype(Ms)> || metric::counts_several<decltype(Ms)>) || ...)
 FULGURITE_OF_METRICS(has_unsound, !metric::is_sound(Ms) || ...)
+FULGURITE_OF_METRICS(has_mean_of_sums, metric::counts_mean<decltype(Ms)> || ...)
 // A metric of several numbers would be shown where only one number fits.
 FULGURITE_OF_METRICS(has_several_shown, (metric::counts_several<decltype(Ms)> &&
     (Ms.prog_bar || !Ms.logger || Ms.on_step == Report::yes || Ms.on_epoch == Report::no)) || ...)

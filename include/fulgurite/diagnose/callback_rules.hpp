@@ -121,6 +121,7 @@ struct ModelRules {
     FULGURITE_RULE("[fulgurite.metric.how] a metric is declared with options that its definition refuses: fault() of "
                    "its `.how` says which, such as .num_classes below 2",
                    accepts<M>, !has_unsound<typename MetricsOf<M>::type>)
+    FULGURITE_RULE(FULGURITE_SENTENCE_METRIC_REDUCE, accepts<M>, !has_mean_of_sums<typename MetricsOf<M>::type>)
     FULGURITE_RULE("[fulgurite.metric.name] a metric's name must not contain \"/dataloader_idx_\", which is added for "
                    "several loaders: choose another name",
                    accepts<M>, !has_loader_suffix<typename MetricsOf<M>::type>)

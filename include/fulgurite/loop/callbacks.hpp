@@ -89,6 +89,7 @@ consteval bool is_inert_in_dev_run() {
 /// The type of a callback as facts and functions. A function that the callback does not have is null.
 struct CallbackTable {
   std::string_view type;   ///< the name of the type
+  std::size_t size;        ///< of an object, in bytes
   bool says_key;           ///< true if it has `state_key()`
   bool keeps_checkpoints;  ///< true if it saves files during training
   bool prepares_saving;    ///< true if it has `before_save` or `after_save`
@@ -180,6 +181,7 @@ struct CallbackTableOf {
 
   static constexpr CallbackTable table{
       .type = type_name<C>(),
+      .size = sizeof(C),
       .says_key = SaysKey<C>,
       .keeps_checkpoints = judge::keeps_checkpoints<C>(),
       .prepares_saving = hook::before_save::named<C> || hook::after_save::named<C>,
@@ -234,6 +236,9 @@ std::array<AnyCallback, sizeof...(Cs)> callbacks_of(Pack<Cs...>& pack) {
 
 /// The names of all callbacks in firing order. Files use them to say who was notified of an event.
 std::vector<std::string> names_of_callbacks(Callbacks callbacks);
+
+/// The name of the callback at this address; a base or a member of it is enough. Empty if there is none.
+std::string name_of_callback(Callbacks callbacks, void const* part);
 
 /// Calls f(callback, name) for each callback that has a state. Returns the names.
 std::set<std::string> each_remembering(Callbacks callbacks,

@@ -27,6 +27,16 @@ FULGURITE_BODY std::vector<std::string> names_of_callbacks(Callbacks callbacks) 
   return all;
 }
 
+FULGURITE_BODY std::string name_of_callback(Callbacks callbacks, void const* part) {
+  auto const names = names_of_callbacks(callbacks);
+  auto const place = reinterpret_cast<std::uintptr_t>(part);
+  for (std::size_t i = 0; i != names.size(); ++i)
+    if (auto const begin = reinterpret_cast<std::uintptr_t>(callbacks[i].object);
+        place >= begin && place - begin < callbacks[i].table->size)
+      return names[i];
+  return {};
+}
+
 FULGURITE_BODY std::set<std::string> each_remembering(Callbacks callbacks,
                                                       FunctionRef<void(AnyCallback const&, std::string const&)> f) {
   std::set<std::string> known;

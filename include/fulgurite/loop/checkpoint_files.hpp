@@ -278,7 +278,7 @@ struct WindowRows {
 
 /// A monitor's request to end training. It may withdraw it while the minima are not met.
 struct MonitorStop {
-  std::string who = {};  ///< the state key of the callback
+  std::string who = {};  ///< the name of the callback, see Context::name_of
   std::string why = {};  ///< the reason, for the last line of the fit
   void state(auto& archive);
 };

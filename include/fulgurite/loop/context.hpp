@@ -206,10 +206,13 @@ class Context {
   /// Requests a stop for this run only, for callers that request it in each run. A fit that resumes from the file of
   /// this run's end continues training, unless a stop is requested again.
   void request_stop_for_now(std::string_view why = {}) const;
-  /// For callbacks that watch a metric: sets or withdraws the stop request of `who`, the callback's state_key(). A call
-  /// replaces the previous one, so while min_epochs and min_steps are not met, a monitor whose metric has recovered
-  /// withdraws its request. All ranks must give the same answer, so decide by `watched_value`.
+  /// For callbacks that watch a metric: sets or withdraws the stop request of `who`, which is `ctx.name_of(this)`. A
+  /// call replaces the previous one, so while min_epochs and min_steps are not met, a monitor whose metric has
+  /// recovered withdraws its request. All ranks must give the same answer, so decide by `watched_value`.
   void set_stop_request(std::string const& who, bool wanted, std::string const& why = {}) const;
+  /// The name of the callback at this address in the run's files: its state_key(), followed by its type unless the key
+  /// begins with that. Empty if the trainer has no such callback.
+  std::string name_of(void const* callback) const { return loop::name_of_callback(core_->callbacks, callback); }
   /// True if this run will stop early: a stop was requested on this process, or on another whose request has arrived.
   bool stop_requested() const { return asked(Asks::stop_requested), core_->due.stop.holds || core_->due.stop.waits; }
 

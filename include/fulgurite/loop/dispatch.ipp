@@ -227,16 +227,18 @@ FULGURITE_BULK_BODY void share_step_values(RunCore& run) {
   for (std::size_t i = 0; i != cells.size(); ++i) {
     if (!metrics[i].sync_on_step) continue;
     bool const mean = metrics[i].reduce == Reduce::mean;
-    values.push_back(mean ? cells[i].epoch.last * cells[i].weight : cells[i].epoch.last);
+    bool const is_new = cells[i].in_step_row && cells[i].epoch.count != 0;  // otherwise the value is of an earlier row
+    double const weight = is_new ? cells[i].weight : 0;
     how.push_back(mean ? Reduce::sum : metrics[i].reduce);
-    values.push_back(cells[i].weight);
+    values.push_back(!is_new ? metric::neutral(how.back()) : mean ? cells[i].epoch.last * weight : cells[i].epoch.last);
+    values.push_back(weight);
     how.push_back(Reduce::sum);
   }
   if (!run.program->reduce(run, values, how)) return;
   for (std::size_t i = 0, at = 0; i != cells.size(); ++i) {
     if (!metrics[i].sync_on_step) continue;
     bool const mean = metrics[i].reduce == Reduce::mean;
-    cells[i].epoch.last = mean ? values[at] / values[at + 1] : values[at];
+    if (values[at + 1] != 0) cells[i].epoch.last = mean ? values[at] / values[at + 1] : values[at];
     at += 2;
   }
 }

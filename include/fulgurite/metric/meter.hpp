@@ -112,6 +112,8 @@ void require_sound(D const& definition) {
 /// Store(definition): fulgurite::metric::Meter uses that of LibTorch.
 template <Definition D, class Store>
 class BasicMeter {
+  static_assert(!takes_mean<D>(), FULGURITE_SENTENCE_METRIC_REDUCE);
+
  public:
   explicit BasicMeter(D definition = {}) : definition_((require_sound(definition), std::move(definition))) {}
 

@@ -266,6 +266,15 @@ constexpr Combining combining_of() {
   else if constexpr (requires { D::reduce; }) return {.reduce = D::reduce};
   else return {};
 }
+/// True if a definition wants the mean of its sums, which depends on the cut of the data into batches; refused.
+template <class D>
+constexpr bool takes_mean() {
+  return combining_of<D>().reduce == Reduce::mean;
+}
+#define FULGURITE_SENTENCE_METRIC_REDUCE                                                                               \
+  "[fulgurite.metric.reduce] a mean of sums depends on how the data is cut into batches: leave `reduce` out of the "   \
+  "metric's definition, count the samples in a further sum, and divide in compute"
+
 /// The value of a sum before the first update.
 constexpr double neutral(Reduce how) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -297,6 +306,12 @@ template <class M>
 inline constexpr bool counts_several<M> =
     !counts_one_number<M> && requires(typename M::metric::Definition const& d, std::span<double const> numbers,
                                       void (&f)(std::string_view, double)) { d.each(d.compute(numbers), f); };
+/// True if a declared metric has a definition that takes_mean.
+template <class M>
+inline constexpr bool counts_mean = false;
+template <class M>
+  requires is_counted<M>
+inline constexpr bool counts_mean<M> = takes_mean<typename M::metric::Definition>();
 /// True if a declared metric has no definition, or one with valid options.
 constexpr bool is_sound(auto const& metric) {
   if constexpr (requires { metric.how.fault(); }) return metric.how.fault() == nullptr;

@@ -113,7 +113,8 @@ FULGURITE_BODY std::string powered(double value, int last_digit) {
 }
 
 FULGURITE_BODY std::vector<Tick> Range::linear(double low, double high, int most) const {
-  double const raw = (high / std::max(1, most) - low / std::max(1, most));
+  // At most 1e308: the next larger steps are beyond the largest double.
+  double const raw = std::min(high / std::max(1, most) - low / std::max(1, most), 1e308);
   int exponent = static_cast<int>(std::floor(std::log10(raw)));
   double const digit = raw / decimal(1, exponent);
   int m = digit < 1.3 ? 1 : digit < 2.6 ? 2 : digit < 6.5 ? 5 : 10;

@@ -19,10 +19,6 @@ namespace fulgurite::report {
 
 namespace run_folder {
 
-/// True if a label names a cell of a matrix, such as "val/pairs.2.0"; with several loaders the loader's name follows,
-/// as in "val/pairs.2.0/night".
-bool is_matrix_cell(std::string_view label);
-
 /// The number that a text is, as files of runs have it; nullopt if it is none.
 std::optional<double> number_of(std::string_view text);
 

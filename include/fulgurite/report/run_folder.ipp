@@ -107,7 +107,8 @@ struct MatrixCell {
   std::size_t row = 0, column = 0;
 };
 
-/// The cell that a label names.
+/// The cell that a label names, such as "val/pairs.2.0"; with several loaders the loader's name follows, as in
+/// "val/pairs.2.0/night".
 FULGURITE_BODY std::optional<MatrixCell> cell_of(std::string_view label) {
   for (auto const end : {label.size(), label.rfind('/')}) {
     if (end == std::string_view::npos) continue;
@@ -117,8 +118,6 @@ FULGURITE_BODY std::optional<MatrixCell> cell_of(std::string_view label) {
   }
   return std::nullopt;
 }
-
-FULGURITE_BODY bool run_folder::is_matrix_cell(std::string_view label) { return cell_of(label).has_value(); }
 
 FULGURITE_BODY std::vector<Matrix> take_matrices(std::vector<Curve>& curves) {
   std::vector<std::optional<MatrixCell>> cells;

@@ -1,7 +1,6 @@
 #pragma once
 // Text for people: what their terminal holds, tables and numbers in it.
 
-#include <array>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -124,18 +123,9 @@ std::string model_table(std::span<ModelRow const> rows, std::size_t most = 0);
 
 // Numbers for people to read, and numbers that a program reads back exactly.
 
-/// One value, formatted by a printf format.
-template <class T>
-std::string formatted(char const* format, T value) {
-  std::array<char, 64> text{};
-  int const length = std::snprintf(text.data(), text.size(), format, value);
-  if (length < 0) return {};
-  if (static_cast<std::size_t>(length) < text.size()) return {text.data(), static_cast<std::size_t>(length)};
-  std::string longer(static_cast<std::size_t>(length) + 1, '\0');
-  std::snprintf(longer.data(), longer.size(), format, value);
-  longer.pop_back();
-  return longer;
-}
+/// One value, formatted by a printf format such as "%5.2f", of kind e, f or g with at most 40 digits. Unlike printf, it
+/// writes a point in every locale, since programs read some of these texts.
+std::string formatted(std::string_view format, double value);
 
 /// A count in Lightning's notation: 203530 is "203 K", 1234 is "1.2 K", 7 is "7". From 100 on, digits are cut off, not
 /// rounded.

@@ -2,6 +2,7 @@
 // The bodies of report/terminal.hpp.
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -241,6 +242,26 @@ FULGURITE_BODY std::string model_table(std::span<ModelRow const> rows, std::size
 }
 
 // Numbers.
+
+FULGURITE_BULK_BODY std::string formatted(std::string_view format, double value) {
+  auto const begin = format.find('%'), kind = format.find_first_of("eEfFgG", begin);
+  auto const* const end = format.data() + kind;
+  std::size_t width = 0;
+  int digits = 6;
+  if (auto const* at = std::from_chars(format.data() + begin + 1, end, width).ptr; at != end)
+    std::from_chars(at + 1, end, digits);
+  bool const capitals = *end < 'a';
+  auto const how = *end == 'f' || *end == 'F'   ? std::chars_format::fixed
+                   : *end == 'g' || *end == 'G' ? std::chars_format::general
+                                                : std::chars_format::scientific;
+  std::array<char, 400> text{};  // the largest number has 309 digits before its point
+  std::string number(text.data(), std::to_chars(text.data(), text.data() + text.size(), value, how, digits).ptr);
+  if (capitals)
+    for (char& c : number)
+      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  number.insert(0, width - std::min(width, number.size()), ' ');
+  return std::string(format.substr(0, begin)).append(number).append(format.substr(kind + 1));
+}
 
 FULGURITE_BULK_BODY std::string count_text(std::int64_t count) {
   constexpr std::array<char const*, 5> units{"", " K", " M", " B", " T"};
