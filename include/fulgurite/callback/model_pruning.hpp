@@ -55,8 +55,9 @@ struct ModelPruningOptions {
 
 /// Unstructured pruning by magnitude: `ModelPruning{{.amount = 0.3}}`. It repeats torch.nn.utils.prune.l1_unstructured
 /// each epoch, each time on that share of the remaining weights. Pruned weights stay zero, in checkpoint files too, and
-/// in an average that another callback puts into the model; their gradients are set to zero before clipping. If a
-/// lottery ticket resets the weights to their initial values, an average of the weights is not restarted.
+/// in an average that another callback puts into the model; their gradients are set to zero before clipping. Where a
+/// batch has several steps, an optimizer with momentum moves them until its end. If a lottery ticket resets the weights
+/// to their initial values, an average of the weights is not restarted.
 class ModelPruning {
  public:
   using Hooks =
