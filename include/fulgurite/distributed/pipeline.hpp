@@ -402,7 +402,7 @@ at::Tensor clip_split_norm(Group& group, auto const& parameters, double limit) {
   }
   std::string all;
   for (auto const& said : group.exchange(mine, "norms of all stages")) all += said;
-  if (all.empty()) return at::zeros({});
+  if (all.empty()) return at::zeros({}, at::TensorOptions(at::kFloat));
   auto const count = static_cast<std::int64_t>(all.size() / sizeof(double));
   auto norms = at::empty({count}, at::TensorOptions().dtype(at::kDouble));
   std::memcpy(norms.mutable_data_ptr(), all.data(), all.size());
