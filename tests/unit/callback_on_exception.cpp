@@ -23,28 +23,6 @@ TEST_CASE("C145 on exception: a failed fit leaves a file at the step it had reac
   CHECK(trainer.template callback<OnExceptionCheckpoint>().ckpt_path() == folder / "on_exception.safetensors");
 }
 
-TEST_CASE("on exception: a file that the program names stays when the fit ends well, so that it can be named again") {
-  Folder const folder;
-  auto const file = folder / "on_exception.safetensors";
-  auto const fit = [&](Scripted& model, auto const&... from) {
-    auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{},
-                                          OnExceptionCheckpoint{{.dirpath = folder.path}});
-    trainer.fit(model, toy::batches(5), toy::batches(1), from...);
-  };
-  Scripted fails{.fails_at = 3};
-  CHECK(error_of([&] { fit(fails); }).starts_with("[fulgurite.test.step]"));
-  for (int starts = 0; starts != 2; ++starts) {
-    Scripted fine;
-    fit(fine, CkptPath{file});
-    CHECK(fine.batches == 2);
-    CHECK(folder.files() == Kept{"on_exception.safetensors"});
-  }
-  Scripted found;
-  fit(found, CkptPath{"last"});
-  CHECK(found.batches == 2);
-  CHECK(folder.files().empty());
-}
-
 TEST_CASE("on exception: another run than fit neither writes nor removes") {
   Folder const folder;
   put(folder / "died.safetensors", "x");

@@ -93,10 +93,10 @@ struct SignalsOptions {
 /// On a signal the run finishes the current batch, in a fit also the step of its accumulation window. It then writes
 /// interrupted.safetensors, dispatches on_exception, and throws Interrupted, whose `exit_code()` a program should
 /// return. A second signal ends the program at once. The next fit resumes from the file automatically, unless it is
-/// given another file, and removes it when the fit ends well; a file that its CkptPath names stays. Signals works in
-/// training, validation, test, predict, the sanity check and the pass for statistics; only a fit leaves a file. If the
-/// signal comes after the last batch, the run ends normally, leaves a file of its end, and then throws. Several
-/// processes end a fit together: after the next step, or at the end of the fit if no step follows.
+/// given another file, and removes it when the fit ends well. Signals works in training, validation, test, predict, the
+/// sanity check and the pass for statistics; only a fit leaves a file. If the signal comes after the last batch, the
+/// run ends normally, leaves a file of its end, and then throws. Several processes end a fit together: after the next
+/// step, or at the end of the fit if no step follows.
 ///
 /// In a SLURM job, SIGUSR1 (`#SBATCH --signal=USR1@90`) does the same, but writes hpc_ckpt_N.safetensors, with N one
 /// more than the highest existing number, and then requeues the job by `scontrol requeue`; a failure of that is a
@@ -177,10 +177,9 @@ struct OnExceptionCheckpointOptions {
 
 /// Writes a checkpoint on any exception within a fit: `OnExceptionCheckpoint{{.dirpath = "runs/mlp"}}` writes
 /// runs/mlp/on_exception.safetensors. The file is removed when a fit ends well, so it exists exactly when there is
-/// something to rescue; only a file that the program names in its CkptPath stays. The next fit, of this program or of a
-/// new process of the same program, resumes from the file automatically, at the batch that failed, unless it is given
-/// another file. The constructor throws [fulgurite.callback.on_exception] if the filename is empty or leads out of the
-/// folder.
+/// something to rescue. The next fit, of this program or of a new process of the same program, resumes from the file
+/// automatically, at the batch that failed, unless it is given another file. The constructor throws
+/// [fulgurite.callback.on_exception] if the filename is empty or leads out of the folder.
 class OnExceptionCheckpoint {
  public:
   using Hooks = Implements<hook::setup, hook::on_exception, hook::teardown>;

@@ -91,13 +91,11 @@ FULGURITE_BODY EndedFits& ended_fits() {
 FULGURITE_BULK_BODY bool may_leave_file(Context const& ctx) { return ctx.stage() == Stage::fit && !ctx.dev_run(); }
 
 /// Releases a file that a fit would have resumed from. If `removes`, rank 0 also removes it from the disk, unless
-/// another callback holds it, too, or the program has named it to resume from. It is no error if there is no such file.
+/// another callback holds it, too. It is no error if there is no such file.
 FULGURITE_BODY void give_up(Context& ctx, std::filesystem::path const& file, HeldFiles::Holder holder, bool removes) {
-  auto& held = ctx.held_files();
-  held.give_up(file, holder);
+  ctx.held_files().give_up(file, holder);
   std::error_code ignored;  // usually there is no such file
-  if (removes && ctx.rank() == 0 && !held.by_others(file, holder) && !held.is_begun_with(file))
-    std::filesystem::remove(file, ignored);
+  if (removes && ctx.rank() == 0 && !ctx.held_files().by_others(file, holder)) std::filesystem::remove(file, ignored);
 }
 
 FULGURITE_BODY HpcFiles::HpcFiles(std::filesystem::path folder, std::string const& task, long fit)
