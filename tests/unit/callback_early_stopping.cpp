@@ -62,6 +62,30 @@ TEST_CASE("early stopping: a derived class beside it, of the same metric, does n
   CHECK(trainer.outcome().ended_by == "EarlyStopping: vl = 6 has not improved on 5 for 1 checks");
 }
 
+namespace {
+
+struct OfTwo {
+  EarlyStopping<Metric<"vl">> first{Scripted::vl, {.patience = 1}};
+  EarlyStopping<Metric<"val/acc">> second{Scripted::acc, {.patience = 9}};
+  void on_validation_end(auto& ctx) {
+    first.on_validation_end(ctx);
+    second.on_validation_end(ctx);
+  }
+  void on_train_epoch_end(auto& ctx) {
+    first.on_train_epoch_end(ctx);
+    second.on_train_epoch_end(ctx);
+  }
+  void state(auto& archive) { archive.child("first", first).child("second", second); }
+};
+
+}  // namespace
+
+TEST_CASE("early stopping: two that are members of one callback do not withdraw each other's stop") {
+  Scripted model{.script = {5, 6, 7, 8, 9}};
+  fitted(model, quick(5), 2, OfTwo{});
+  CHECK(model.epochs == 2);
+}
+
 TEST_CASE("early stopping: a run that a derived class has ended resumes with more patience") {
   Folder const folder;
   auto const epochs = [&](int patience, std::optional<CkptPath> const& from) {

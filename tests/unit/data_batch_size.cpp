@@ -198,6 +198,33 @@ TEST_CASE("inside an epoch a stream in batches resumes with the same size alone,
     }
 }
 
+TEST_CASE("a loader whose epoch is over, and that is given an epoch or a size, is saved as one that begins there") {
+  auto const of = [](long rows) {
+    return stream_in_batches([](long epoch) { return std::vector<int>(7, static_cast<int>(epoch)); },
+                             {.batch_size = rows});
+  };
+  auto stream = of(3), then = of(3);
+  sizes(stream);
+  stream.set_epoch(5);
+  data_test::load(then, data_test::saved(stream));
+  CHECK(content(then) == std::vector<int>(7, 5));
+  sizes(stream);
+  stream.set_batch_size(2);
+  auto smaller = of(2);
+  data_test::load(smaller, data_test::saved(stream));
+  CHECK(content(smaller) == std::vector<int>(7, 6));
+}
+
+TEST_CASE("a loader that is given another size inside a pass is saved as one that begins the next epoch") {
+  Loader loader{numbers(10), {.batch_size = 3, .shuffle = true}}, then{numbers(10), {.batch_size = 2, .shuffle = true}};
+  for (auto it = loader.begin(); it != loader.end(); ++it)
+    if (loader.batch_size() == 3) loader.set_batch_size(2);
+  data_test::load(then, data_test::saved(loader));
+  auto const next = content(loader);
+  CHECK(content(then) == next);
+  CHECK(next.size() == 10);
+}
+
 TEST_CASE("a loader of the user's is given a size by functions in its namespace") {
   mine::Loader loader;
   STATIC_REQUIRE(SettableBatchSize<mine::Loader>);

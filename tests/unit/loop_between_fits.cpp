@@ -11,6 +11,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/data/loader.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"
@@ -233,29 +234,37 @@ struct ContinuesOnce {
   std::default_sentinel_t end() const { return {}; }
   void state(auto& archive) {
     archive("consumed", consumed);
-    loaded = true;
+    loaded = loaded || archive.loading;
   }
 };
 
 }  // namespace
 
 TEST_CASE("between fits: a file of a fit's end knows that the last epoch ended before its loader") {
-  auto const fitted = [](int first, int whole) {
+  auto const fitted = [](int first, int whole, bool in_between) {
     toy::Slope model;
     ContinuesOnce loader;
     auto options = epochs(first);
     options.limit_train_batches = Batches{3};
-    auto trainer = toy::train<toy::Slope>(options, Automatic{});
+    auto trainer = toy::train<toy::Slope>(options, Automatic{}, toy::Influence{[](std::string_view where, auto& ctx) {
+                                            if (where == "on_train_epoch_end") ctx.request_checkpoint("after");
+                                          }});
     trainer.fit(model, loader);
     if (first == whole) return model.stepped;
     trainer.save_checkpoint("end");
+    if (in_between) {  // a run that ends once more, from the file before its end
+      ContinuesOnce again;
+      auto then = toy::train<toy::Slope>(options, Automatic{});
+      said([&] { then.fit(model, again, CkptPath{"after"}); });
+      then.save_checkpoint("end");
+    }
     options.max_epochs = whole;
     ContinuesOnce then;
     auto other = toy::train<toy::Slope>(options, Automatic{});
     said([&] { other.fit(model, then, CkptPath{"end"}); });
     return model.stepped;
   };
-  CHECK(fitted(1, 2) == fitted(2, 2));
+  for (bool const in_between : {false, true}) CHECK(fitted(1, 2, in_between) == fitted(2, 2, in_between));
 }
 
 namespace {
@@ -341,6 +350,8 @@ TEST_CASE("between fits: a finished run that is started again leaves its loader 
     auto loader = ten_samples();
     auto trainer = toy::train<toy::Slope>(options, Automatic{}, toy::Influence{[](std::string_view where, auto& ctx) {
                                             if (where == "on_train_epoch_end") ctx.request_checkpoint("after");
+                                            if (where == "on_train_batch_end" && ctx.global_step() == 6)
+                                              ctx.request_checkpoint("batch");
                                           }});
     said([&] { trainer.fit(model, loader, from); });
     trainer.save_checkpoint("end");
@@ -350,6 +361,37 @@ TEST_CASE("between fits: a finished run that is started again leaves its loader 
   };
   auto const first = fitted();
   CHECK(first == std::pair(45.0, 1L));
-  for (auto const* file : {"end", "after", "end"}) CHECK(fitted(CkptPath{file}) == first);
+  for (auto const* file : {"end", "after", "batch", "end"}) CHECK(fitted(CkptPath{file}) == first);
   CHECK(model.stepped.size() == 6);
+}
+
+namespace {
+
+/// After each epoch another trainer of several ranks evaluates another model on the same loader.
+struct EvaluatesToo {
+  using Stateless = ByChoice;
+  std::function<void()> evaluate;
+  void on_train_epoch_end(auto&) const { evaluate(); }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "ranks: an evaluation by another trainer, or a search, leaves a fit its part of a loader, and others all of it") {
+  auto const ranks = toy::on_ranks(2, [](toy::Rank rank) {
+    Sums model, teacher;
+    auto train = ten_samples(), val = ten_samples();
+    auto other = make_trainer<Sums>(epochs(1), rank);
+    auto trainer = make_trainer<Sums>(epochs(2), rank, EvaluatesToo{[&] { other.validate(teacher, val); }});
+    trainer.fit(model, train, val);
+    std::vector<double> seen{model.validated, teacher.validated};
+    tune::rehearse(other, model, train, {.steps = 2});
+    double sum = 0;
+    for (double const x : train) sum += x;
+    seen.push_back(sum);
+    return seen;
+  });
+  for (auto const& rank : ranks) CHECK(rank.error == "");
+  CHECK(*ranks[0].result == std::vector<double>{40, 40, 45});
+  CHECK(*ranks[1].result == std::vector<double>{50, 50, 45});
 }

@@ -504,6 +504,17 @@ TEST_CASE("resume: save_checkpoint is an Error while a file is not loaded whole,
   auto const half_loaded = "on_fit_start fulgurite.resume.half_loaded, on_train_start fulgurite.resume.half_loaded, ";
   CHECK(fit(2, CkptPath{folder / "x.safetensors"}) == half_loaded);
   CHECK(fit(1, CkptPath{folder / "x.safetensors"}) == "on_fit_start fulgurite.resume.half_loaded, ");
+
+  // The same where a hook has failed in between, until another fit.
+  trainer.callback<SavesEarly>().save = [](std::string const& place) {
+    if (place == "on_train_start") throw std::runtime_error("a hook failed");
+  };
+  CHECK_THROWS_AS(fit(2, CkptPath{folder / "x.safetensors"}), std::runtime_error);
+  CHECK(error_of([&] { trainer.save_checkpoint(folder / "y"); }).starts_with("[fulgurite.resume.half_loaded]"));
+  CHECK(error_of([&] { snapshot(trainer); }).starts_with("[fulgurite.resume.half_loaded]"));
+  trainer.callback<SavesEarly>().save = [](std::string const&) {};
+  CHECK(fit(2).empty());
+  trainer.save_checkpoint(folder / "y");
 }
 
 TEST_CASE("resume: where the last of a file does not fit, moments and results are none of it") {

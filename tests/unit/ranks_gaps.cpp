@@ -202,6 +202,31 @@ TEST_CASE(
   }
 }
 
+namespace {
+
+struct SkipsOnOne : Slope {
+  long rank = 0;
+  Flow on_train_batch_start(auto& ctx) const {
+    return ctx.rank() == 1 && ctx.batch_idx() == 1 ? Flow::skip_epoch : Flow::proceed;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: in a trial run an epoch that one of them skips ends for all of them") {
+  toy::Meeting meeting(2, soon);
+  auto const all = toy::on_ranks(meeting, [&](toy::Rank rank) {
+    SkipsOnOne model;
+    auto trainer = make_trainer<SkipsOnOne>({.max_epochs = 2}, rank);
+    std::vector<long> numbers;
+    tune::rehearse(trainer, model, Gaps{Given{1, 2, 3}},
+                   {.steps = 4, .after_step = [&](auto& step) { numbers.push_back(step.number()); }});
+    return numbers;
+  });
+  for (auto const& rank : all) CHECK(rank.error == "");
+  CHECK(all[0].result == all[1].result);
+}
+
 TEST_CASE("ranks: by hand a batch or an epoch that one of them leaves out is an Error of all, at once") {
   std::string const parted = "[fulgurite.distributed.parted]";
   for (auto const& left_out : {Given{1, none, 1, 1}, Given{1, 1, 1, none}, Given{none, none, 1, 1}}) {

@@ -135,7 +135,7 @@ TEST_CASE("a search: the rate that it has written into the model is the run's ow
   };
   Lowers whole, model;
   auto const data = toy::batches(4);
-  trainer_of(5).fit(whole, data);
+  trainer_of(7).fit(whole, data);
   auto trainer = trainer_of(3);
   trainer.fit(model, data);
   auto const kept = snapshot(trainer);
@@ -144,7 +144,14 @@ TEST_CASE("a search: the rate that it has written into the model is the run's ow
   trainer.set_options(options);
   trainer.fit(model, data, kept);
   CHECK(model.lr == whole.lr);
-  CHECK(model.rates == whole.rates);
-  CHECK(model.p.value() == whole.p.value());
+  trainer.save_checkpoint("end");
+  Lowers other;  // with the rate that the search began from, as in a new process
+  auto then = trainer_of(7);
+  then.fit(other, data, CkptPath{"end"});
+  auto rates = model.rates;
+  rates.insert(rates.end(), other.rates.begin(), other.rates.end());
+  CHECK(rates == whole.rates);
+  CHECK(other.p.value() == whole.p.value());
+  for (auto const& warning : then.warnings()) CHECK(warning.find("[fulgurite.resume.options]") == std::string::npos);
   for (auto const& warning : trainer.warnings()) CHECK(warning.find("[fulgurite.resume.options]") == std::string::npos);
 }

@@ -87,8 +87,10 @@ FULGURITE_BODY void Stopper::check(Context& ctx) {
     epoch_ = ctx.current_epoch();
     if (options_.verbose && ctx.rank() == 0) print_lines(stderr, message_ + "\n");
   }
-  auto const name = ctx.name_of(this);  // a derived class beside this one has the same key, and not the same name
-  ctx.set_stop_request(name.empty() ? state_key() : name, stop, message_);
+  // A derived class beside this one has the same key, and not the same name; two members of a callback have the same
+  // name, and not the same key.
+  auto const name = ctx.name_of(this), key = state_key();
+  ctx.set_stop_request(name.empty() ? key : name.starts_with(key) ? name : name + ": " + key, stop, message_);
 }
 
 FULGURITE_BODY bool Stopper::judge(double value, Context& ctx) {

@@ -41,7 +41,11 @@ class GradientNorm {
   static constexpr bool reads_whole_model = true;
   static constexpr std::string_view reads = "gradients";
 
-  explicit GradientNorm(GradientNormOptions options = {}) : options_(options) { check(options.norm_type); }
+  /// A template, since a std::vector of the debug mode can be no constant.
+  template <class = void>
+  constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) {
+    check(options.norm_type);
+  }
   FULGURITE_NAMED_OPTIONS(GradientNorm);
 
   void on_train_start() { last_.clear(); }

@@ -189,7 +189,7 @@ FULGURITE_BODY std::vector<std::string> take_environment(Table& table, char cons
     if (std::ranges::any_of(groups, [&](auto const group) { return name.starts_with(group); }))
       throw Error("fulgurite.cli.unknown", name + " in the environment is no option of this program" + cure);
     warnings.push_back("warning: [fulgurite.cli.variable] no option of this program has the name of this variable: " +
-                       std::string(name).append(cure).append("\n"));
+                       name + cure + "\n");
   }
   return warnings;
 }

@@ -113,12 +113,12 @@ class WrongReplay : public Error {
 
 /// While an object exists, the first of its signals is recorded. The next one of them has its previous effect: it ends
 /// the program, unless the program has a handler of its own for it. The destructor restores the handlers. Handlers
-/// belong to the process, so only one object may exist at a time. Throws if a signal cannot be caught.
+/// belong to the process: a signal is recorded for all objects that exist. Throws if a signal cannot be caught.
 class CaughtSignals : Pinned {
  public:
   /// `request` is a separate signal that is recorded each time and never ends the program; 0: none.
   explicit CaughtSignals(std::vector<int> const& signals, int request = 0);
-  ~CaughtSignals() { restore(); }
+  ~CaughtSignals();
 
   /// The first of the signals that end the program; 0 if none has come. It is kept until an object is made
   /// while there is no other.

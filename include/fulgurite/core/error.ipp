@@ -69,13 +69,16 @@ FULGURITE_BODY std::mutex& chain_of_signals() {
 }
 
 FULGURITE_BULK_BODY CaughtSignals::CaughtSignals(std::vector<int> const& signals, int request) {
-  {
-    std::lock_guard const lock(chain_of_signals());
-    if (newest_ == nullptr) noted_ = noted_request_ = 0;
-    older_ = std::exchange(newest_, this);
-  }
+  std::lock_guard const lock(chain_of_signals());
+  if (newest_ == nullptr) noted_ = noted_request_ = 0;
+  older_ = std::exchange(newest_, this);
   for (int const signal : signals) listen(signal, &note);
   if (request != 0) listen(request, [](int caught) { noted_request_ = caught; });
+}
+
+FULGURITE_BULK_BODY CaughtSignals::~CaughtSignals() {
+  std::lock_guard const lock(chain_of_signals());
+  restore();
 }
 
 FULGURITE_BULK_BODY int CaughtSignals::to_act_on() {
@@ -106,7 +109,6 @@ FULGURITE_BODY bool CaughtSignals::keep(int signal, Action const& before, Action
 }
 
 FULGURITE_BULK_BODY void CaughtSignals::restore() {
-  std::lock_guard const lock(chain_of_signals());
   for (auto at = before_.rbegin(); at != before_.rend(); ++at) {
     Action* of_later = nullptr;  // the action that the next object has to restore
     for (auto* later = newest_; later != this; later = later->older_)

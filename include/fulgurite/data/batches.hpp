@@ -42,7 +42,7 @@ class Position {
   /// epoch, negative if unknown.
   long begin(long batches);
 
-  void advance() { ++consumed_; }
+  void advance() { consumed_ += counts_; }
   /// All batches of the epoch were consumed. `batches`: their number; less than 0: as many as were consumed.
   void finish(long batches);
 
@@ -63,7 +63,7 @@ class Position {
   }
 
  private:
-  void loaded(Layout const& saved, Layout const& now);
+  void loaded(Layout saved, Layout const& now);
 
   static std::string said(Layout const& layout);
 
@@ -71,6 +71,8 @@ class Position {
   long first_ = 0;
   bool begun_ = false;
   bool chosen_ = false;
+  bool counts_ =
+      true;  // false in the rest of a pass during which the layout was changed: its batches are of the old one
   bool over_ = false;  // marks the end of an epoch whose number of batches is unknown
 };
 

@@ -7,7 +7,10 @@
 namespace fulgurite::data {
 
 FULGURITE_BULK_BODY void Position::set_epoch(long epoch) {
-  if (epoch != epoch_) first_ = consumed_ = 0;
+  if (epoch != epoch_) {
+    first_ = consumed_ = 0;
+    over_ = false;
+  }
   epoch_ = epoch;
   chosen_ = true;
 }
@@ -26,7 +29,7 @@ FULGURITE_BULK_BODY long Position::begin(long batches) {
     ++epoch_;
     first_ = 0;
   }
-  begun_ = true;
+  begun_ = counts_ = true;
   chosen_ = over_ = false;
   consumed_ = first_;
   first_ = 0;
@@ -34,6 +37,7 @@ FULGURITE_BULK_BODY long Position::begin(long batches) {
 }
 
 FULGURITE_BULK_BODY void Position::finish(long batches) {
+  if (!counts_) return;
   over_ = true;
   if (batches >= 0) consumed_ = batches;
 }
@@ -49,11 +53,14 @@ FULGURITE_BULK_BODY void Position::change_layout(long batches) {
     chosen_ = true;
   }
   first_ = consumed_ = 0;
+  counts_ = over_ = false;
 }
 
-FULGURITE_BULK_BODY void Position::loaded(Layout const& saved, Layout const& now) {
+FULGURITE_BULK_BODY void Position::loaded(Layout saved, Layout const& now) {
   first_ = consumed_;
   begun_ = chosen_ = over_ = false;
+  for (auto const member : {&Layout::batches, &Layout::batch_size, &Layout::samples, &Layout::order})
+    if (saved.*member < 0) saved.*member = now.*member;  // the file does not know it
   bool const over = saved.batches >= 0 && consumed_ >= saved.batches;
   if (saved == now || (consumed_ == 0 && !over)) return;
   auto in_its_order = now;
@@ -79,8 +86,10 @@ FULGURITE_BULK_BODY void refuse_two_passes() {
 }
 
 FULGURITE_BULK_BODY std::string Position::said(Layout const& layout) {
-  return (layout.samples < 0 ? "" : std::to_string(layout.samples) + " samples in ") + "batches of " +
-         std::to_string(layout.batch_size);
+  std::string text = layout.samples < 0 ? "" : std::to_string(layout.samples) + " samples in ";
+  if (layout.batches >= 0) text += std::to_string(layout.batches) + " ";
+  text += "batches";
+  return layout.batch_size < 0 ? text : text + " of " + std::to_string(layout.batch_size);
 }
 
 }  // namespace fulgurite::data

@@ -317,7 +317,7 @@ class InBatches {
     auto const size = static_cast<std::size_t>(options_.batch_size);
     return [this, size, at = samples_.begin(), fresh = true]() mutable {
       Group group;
-      group.reserve(size);
+      group.reserve(std::min<std::size_t>(size, 1024));
       while (group.size() < size) {
         // A sample is not drawn before its batch is: it may be made by the model, or arrive late.
         if (!std::exchange(fresh, false) && at != std::default_sentinel) ++at;

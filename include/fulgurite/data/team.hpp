@@ -307,8 +307,8 @@ class Team : Pinned {
 
 template <class Batch>
 Team<Batch>::~Team() {
-  if (!is_of_this_process()) {  // nothing of it may be destroyed: the threads that lock and wait are not here
-    for (auto& thread : threads_) thread.detach();
+  if (!is_of_this_process()) {  // nothing of it may be touched: its threads are not here, or others have their handles
+    static_cast<void>(new std::vector<std::thread>(std::move(threads_)));
     static_cast<void>(new std::shared_ptr<Work>(std::move(work_)));
     return;
   }

@@ -43,6 +43,8 @@ class EvaluationRehearsal final : public Rehearser<R> {
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
     auto own = source_.fresh();
+    std::optional<SharedOut<R, Source, typename Kind::Loader>> shared_out;
+    if (run_.searching.alone) shared_out.emplace(run_, own);
     KeptRun<R, Source, false> kept(run_, own);
     restore_after(
         [&] {

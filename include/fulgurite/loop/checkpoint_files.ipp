@@ -113,7 +113,9 @@ FULGURITE_BULK_BODY StopRequest::StopRequest() = default;
 FULGURITE_COPIES_BODY(StopRequest);
 
 FULGURITE_BULK_BODY void StopRequest::set_monitor(MonitorStop const& request, bool wanted) {
-  std::erase_if(monitors, [&](MonitorStop const& one) { return one.who == request.who; });
+  auto const within = request.who + ": ";  // parts of a callback
+  std::erase_if(monitors,
+                [&](MonitorStop const& one) { return one.who == request.who || one.who.starts_with(within); });
   if (wanted) monitors.push_back(request);
   holds = asked || !monitors.empty();
 }

@@ -294,6 +294,14 @@ template <class R, class Batch, class Watch>
 template <class R, class Loader>
 inline constexpr bool shares_out = shares<R> && !splits_model<R> && ShardableLoader<Loader> && !ShardsItself<Loader>;
 
+/// Gives a loader the part of this rank.
+template <class R, class Loader>
+void share_out(State<R>& run, Loader& loader, [[maybe_unused]] bool training) {
+  if constexpr (shares_out<R, Loader>)
+    if (run.asked.options.use_distributed_sampler)
+      shard_of(loader, run.parts.strategy.rank(), run.parts.strategy.world(), training);
+}
+
 /// Prepares a loader each time that it was requested, as the options and the strategy require.
 template <class R, class Loader>
 void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool training) {
@@ -303,9 +311,7 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
              "overfit_batches takes the same first batches in every epoch, and a loader has no "
              "function to keep its order: give it `void in_order(bool)`, or make sure "
              "that it does not shuffle");
-  if constexpr (shares_out<R, Loader>)
-    if (run.asked.options.use_distributed_sampler)
-      shard_of(loader, run.parts.strategy.rank(), run.parts.strategy.world(), training);
+  share_out(run, loader, training);
   if constexpr (hook::process_dataloader::named<typename R::Strategy>)
     if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
 }
@@ -328,7 +334,10 @@ auto& training_loader(State<R>& run, Source& source) {
 template <class Hook, class R, class Source>
 auto evaluation_loaders(State<R>& run, Source& source) {
   auto loaders = source.template evaluation<Hook>();
-  if (source.template is_fresh<Hook>()) each_of(loaders, [&](auto& loader) { prepare_loader(run, loader, false); });
+  bool const is_fresh = source.template is_fresh<Hook>();
+  // Another trainer may have had them since the last pass.
+  each_of(loaders,
+          [&](auto& loader) { is_fresh ? prepare_loader(run, loader, false) : share_out(run, loader, false); });
   return loaders;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // The bodies of loop/decisions.hpp.
 
+#include <array>
+#include <charconv>
 #include <cmath>
 
 #include <fulgurite/loop/decisions.hpp>
@@ -28,11 +30,14 @@ FULGURITE_BULK_BODY std::optional<long> limited(std::optional<long> size, Limit 
                 std::string(name) + " is a Fraction, but the loader has no size(): use a count of batches");
   }
   auto const part = static_cast<long>(static_cast<double>(*size) * limit.part);
-  if (part == 0 && *size > 0)
+  if (part == 0 && *size > 0) {
+    std::array<char, 16> least{};  // with a point in every locale, since it is to be copied into the program
+    double const enough = std::ceil(1e6 / static_cast<double>(*size)) / 1e6;
+    std::to_chars(least.data(), least.data() + least.size() - 1, enough, std::chars_format::fixed, 6);
     throw Error("fulgurite.options.fraction_too_small",
                 std::string(name) + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
-                    " batches is less than one: use at least " +
-                    std::to_string(std::ceil(1e6 / static_cast<double>(*size)) / 1e6) + ", or a count of batches");
+                    " batches is less than one: use at least " + least.data() + ", or a count of batches");
+  }
   return part;
 }
 

@@ -104,7 +104,6 @@ class OpenFit : Pinned {
       run_.loading.count_training = nullptr;
       run_.loading.write = nullptr;
       if (trains_) keep_data();
-      if (loaded_place_) notify_epoch(source_.train(), run_.progress.epoch);  // whoever reads on has a whole epoch
       leave_gradients_alone(run_);
       run_.parts.strategy.teardown(*run_.parts.model);
       RunContext<R, phase::Fit> ctx(run_);
@@ -115,6 +114,7 @@ class OpenFit : Pinned {
       note_switches(run_, false);
       write_rest();
       finish_files(run_);
+      if (loaded_place_) notify_epoch(source_.train(), run_.progress.epoch);  // whoever reads on has a whole epoch
       if constexpr (searches) warn_of_unanswered(run_);
       finalize_loggers(run_.callbacks, Status::success);
     });
@@ -236,7 +236,7 @@ class OpenFit : Pinned {
       auto file = start_.take(run_);
       if (!file) return;
       resumed_.emplace(run_, pack_, source_, std::move(file));
-      run_.loading.resuming = true;
+      run_.loading.resuming = run_.loading.half_loaded = true;
       resumed_->load_model();
     }
   }
@@ -436,7 +436,7 @@ class OpenFit : Pinned {
         keep_data();
       }
     resumed_->load_random();
-    run_.loading.resuming = false;
+    run_.loading.resuming = run_.loading.half_loaded = false;
     loaded_place_ = run_.loading.training_is_open;
   }
 
@@ -445,18 +445,21 @@ class OpenFit : Pinned {
     SafePoint point;
     resumed_->load_all([&] {
       point = run_.point;  // on_train_start may have requested a stop
+      left_early_ = point.left_early;
+      loaded_place_ = true;
       if (point.at >= At::epoch_end || (run_.progress.batch == 0 && point.at == At::before_batch && !point.began))
         return;
       notify_epoch(source_.train(), run_.progress.epoch);
       epoch_.emplace(run_, pack_, source_, plan_);
       epoch_->find_place(run_, point);
+      loaded_place_ = !epoch_->has_pass();
     });
     bool const ended = warn_if_finished(run_);
     run_.due.posted.clear();  // the stopped run has written the rows of the start of training
     RunContext<R, phase::Fit> ctx(run_);
     restore_after_save(run_, ctx);  // the file was written between before_save and after_save
     resumed_->go_back_if_reopened();
-    run_.loading.resuming = false;
+    run_.loading.resuming = run_.loading.half_loaded = false;
     resumed_.reset();
     if (!ended && !is_snapshot<From> && speaks_for_all(run_)) print_start(run_, start_.name());
     run_.point = {.began = static_cast<bool>(epoch_)};
@@ -468,7 +471,6 @@ class OpenFit : Pinned {
       epoch_.reset();
       return end_epoch(left_early);
     }
-    loaded_place_ = true;
     if constexpr (KeepsPlace<std::remove_reference_t<decltype(source_.train())>>)
       if (point.left_early) static_cast<void>(std::begin(source_.train()));  // begin() of the pass that was not over
     if (point.at == At::epoch_end) return end_epoch(point.left_early, point.parts);
@@ -480,6 +482,7 @@ class OpenFit : Pinned {
   /// Writes a checkpoint now, under the name that the user gave.
   void write(std::filesystem::path const& file) {
     KeptPosition const here(run_);
+    run_.point.observed = run_.observed;
     if (auto const* const before = before_repeated_validation(run_))
       expect_rows(run_.callbacks, run_.due.rows - before->rows);
     else if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start) redo_window(run_, source_);

@@ -67,7 +67,13 @@ class Conductor {
   using Stateless = ByChoice;
 
   Conductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates, Callbacks users, EpochPlan epoch = {})
-      : run_(&run), plan_(&plan), rates_(&rates), users_(users), epoch_(epoch), begin_(run.progress.global_step) {}
+      : run_(&run),
+        plan_(&plan),
+        rates_(&rates),
+        users_(users),
+        epoch_(epoch),
+        begin_(run.progress.global_step),
+        notified_(begin_) {}
 
   Flow on_train_batch_start(auto&) {
     auto const& progress = run_->progress;
@@ -89,9 +95,10 @@ class Conductor {
     return step_ && run_->point.counts ? notify_step() : Flow::proceed;
   }
 
-  /// Called at the end of an epoch. If its end was found late, its last step came after the hooks of its last batch.
+  /// Called at the end of an epoch. Its last step may have come after the hooks of its last batch: its end was found
+  /// late, or a hook left the epoch inside a window.
   void end_epoch() {
-    if (std::exchange(waits_, false) && step_ && run_->progress.global_step != notified_) notify_step();
+    if (step_ && run_->progress.global_step != notified_) notify_step();
   }
 
   void on_validation_batch_start(auto&) { begin_step(batches_++); }
@@ -128,10 +135,10 @@ class Conductor {
     end_alone_if_asked(*run_, users_);
     if (!step_) return Flow::proceed;
     bool const closes = !R::automatic || !run_->facts.accumulating;
-    waits_ = !closes && run_->facts.end_unknown;
-    if (!closes && !waits_) return Flow::proceed;
+    bool const waits = !closes && run_->facts.end_unknown;  // it may have ended its window
+    if (!closes && !waits) return Flow::proceed;
     loss_ = loss_of_batch(outputs);
-    if (waits_ && loss_) loss_ = [value = loss_()] { return value; };  // a copy: the outputs will be gone
+    if (waits && loss_) loss_ = [value = loss_()] { return value; };  // a copy: the outputs will be gone
     step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size);
     return closes ? notify_step() : Flow::proceed;
   }
@@ -156,7 +163,7 @@ class Conductor {
   }
   /// The mean over the ranks that have a loss, so that all of them see the same one; nullptr where none has one.
   std::function<double()> loss_of_ranks(std::function<double()> mine) const {
-    if constexpr (shares<R>) {
+    if constexpr (shares<R> && R::automatic) {
       double const part = mean_of_ranks(*run_, mine ? 1.0 : 0.0);
       if (part == 0) return nullptr;
       return [run = run_, mine = std::move(mine), part] { return mean_of_ranks(*run, mine ? mine() : 0.0) / part; };
@@ -179,9 +186,8 @@ class Conductor {
   long begin_;
   std::optional<RehearsedStep> step_ = std::nullopt;
   std::function<double()> loss_ = nullptr;  ///< this rank's, of the last batch of the window
-  bool waits_ = false;                      ///< it is not known yet whether the current batch ended its window
   long begun_ = -1;                         ///< the number of the last step that was begun
-  long notified_ = -1;                      ///< the last step that was reported
+  long notified_;                           ///< the last step that was reported
   long batches_ = 0;                        ///< of an evaluation
   bool ends_pass_ = false;
 };
@@ -220,6 +226,8 @@ class Rehearsal final : public Rehearser<R> {
                     "give it one that saves its moments (without moments: its rate), or search before the fit");
     if (run_.loading.training_is_open && !plan.fresh_loader) return rehearse_on(plan, source_);
     auto own = source_.fresh();  // the fit requests its own loaders later
+    std::optional<SharedOut<R, Source, hook::val_dataloader>> shared_out;
+    if (run_.searching.alone) shared_out.emplace(run_, own);
     rehearse_on(plan, own);
   }
   BatchSizes& batch_sizes() override { return sizes_; }

@@ -101,6 +101,7 @@ struct Loading {
   bool evaluates = false;           ///< true within validate, test and predict
   bool forgets_place = false;       ///< a loader of the fit cannot save its position
   bool resuming = false;            ///< a file is being loaded: no checkpoint may be written until all of it is
+  bool half_loaded = false;         ///< parts of the run are those of a file, and others are not
   bool training_is_open = false;    ///< the training loader exists
   bool validation_is_open = false;  ///< the validation loaders exist
   int training_since = 0;           ///< the epoch in which the training loader was requested
@@ -651,6 +652,8 @@ void warn_of_skipped(RunCore& run, std::string const& what, std::string const& b
 void warn_of_options(RunCore& run, std::vector<std::string> const& differences);
 /// Throws [fulgurite.trainer.open_fit] inside of a fit. `is_run`: inside of validate, test and predict, too.
 void refuse_open(RunCore const& run, std::string const& what, bool is_run = false);
+/// Throws [fulgurite.resume.half_loaded] if parts of the run are those of a file, and others are not.
+void refuse_half_loaded(RunCore const& run, std::string const& what);
 
 /// ceil(batches / window) * epochs, at most max_steps (Lightning's estimated_stepping_batches). If called in
 /// configure_optimizers, it loads the training data early.

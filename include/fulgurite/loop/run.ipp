@@ -122,7 +122,7 @@ FULGURITE_BODY void RunCore::begin_fit(bool has_validation) {
   clock.earlier = 0;
   clock.training_began.reset();
   made.outcome.ended_by.clear();
-  loading.resuming = loading.training_is_open = loading.validation_is_open = false;
+  loading.resuming = loading.half_loaded = loading.training_is_open = loading.validation_is_open = false;
   point = {};
 }
 
@@ -257,6 +257,14 @@ FULGURITE_BODY void warn_of_options(RunCore& run, std::vector<std::string> const
   if (!all.empty())
     run.warn_each("fulgurite.resume.options",
                   "the program has other options than the file, and its own are used: " + all);
+}
+
+FULGURITE_BODY void refuse_half_loaded(RunCore const& run, std::string const& what) {
+  if (run.loading.half_loaded)
+    throw Error("fulgurite.resume.half_loaded",
+                what + ": a fit has not loaded all of the file from which it resumes, so what is saved now would "
+                       "continue otherwise: save from on_train_epoch_start on, or use ctx.request_checkpoint; after a "
+                       "fit that has failed, resume from its file");
 }
 
 FULGURITE_BULK_BODY void refuse_open(RunCore const& run, std::string const& what, bool is_run) {

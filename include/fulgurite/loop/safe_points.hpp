@@ -152,10 +152,7 @@ void save_checkpoint(State<R>& run, std::filesystem::path const& path) {
   if (!run.parts.fitted || !run.parts.optimizers)
     throw Error("fulgurite.trainer.nothing_to_save",
                 "there is no run to save to " + path.string() + " yet: call fit first");
-  if (run.loading.resuming && run.loading.fit_is_open)
-    throw Error("fulgurite.resume.half_loaded",
-                "the fit resumes from a file that is not loaded whole yet, so " + path.string() +
-                    " would continue otherwise: save from on_train_epoch_start on, or use ctx.request_checkpoint");
+  refuse_half_loaded(run, path.string());
   Instead const fitted(run.parts.model, run.parts.fitted);  // an evaluation since the fit may have had another one
   if (!run.loading.fit_is_open) note_switches(run, true);
   finish_replays(run);

@@ -88,12 +88,11 @@ void ComposedRates::state(RateGroups optimizer, Archive& archive) {
       archive.option(g == 0 ? name : name + " of group " + std::to_string(g), of[g]);
   };
   archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
-  auto compared = given;
   if constexpr (Archive::loading)
     // A search has written its rate into the model, which gives it to the optimizer now: it is no other than the run's.
     for (std::size_t g = 0; g != std::min({given.size(), all.given.size(), all.initial.size()}); ++g)
-      if (given[g] == all.initial[g]) compared[g] = std::exchange(all.given[g], given[g]);
-  each_option("lr", compared);
+      if (given[g] == all.initial[g]) given[g] = all.given[g];
+  each_option("lr", given);
   if (optimizer.has_momentum()) {
     each_option("momentum", given_momenta);
     archive("given_momenta", all.momenta.given)("momenta", all.momenta.now);

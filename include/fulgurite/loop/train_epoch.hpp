@@ -61,7 +61,8 @@ void report_step(State<R>& run, Pack const&) {
   if (every == 0 || ((run.progress.logged_steps + 1) % every != 0 && !run.due.stop.holds)) return;
   if constexpr (State<R>::metrics != 0 || has_logger<Pack>) collect_and_check(run);
   share_step(run);
-  if constexpr (has_logger<Pack>) { log_row(run, step_row(run, std::nullopt), run.progress.logged_steps); }
+  if constexpr (has_logger<Pack>) log_row(run, step_row(run, std::nullopt), run.progress.logged_steps);
+  else if constexpr (shares<R>) static_cast<void>(step_row(run, std::nullopt));  // the next values are new ones
 }
 
 /// Makes the epoch's values the results, and logs them; x is that of the last step.
@@ -234,6 +235,8 @@ class TrainEpoch {
     }
   }
 
+  /// True if a pass over the loader has begun.
+  bool has_pass() const { return static_cast<bool>(pass_); }
   /// True if the epoch ended before its loader did, if that matters to a run that resumes.
   bool left_early() const { return pass_ && pass_->has_more(); }
 

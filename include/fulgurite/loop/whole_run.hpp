@@ -502,6 +502,7 @@ class BeforeResuming : Pinned {
     if (training_) training_->restore([&](auto& archive) { fold_training(run_, archive); });
     run_.made.outcome = outcome_;
     run_.switches.history = switches_;
+    run_.loading.half_loaded = false;
   }
 
  private:
@@ -594,6 +595,7 @@ void between_fits(State<R> const& run, std::string const& what) {
 template <class R>
 Snapshot<R> take_snapshot(State<R>& run) {
   between_fits(run, "snapshot(trainer)");
+  refuse_half_loaded(run, "snapshot(trainer)");
   Instead const fitted(run.parts.model, run.parts.fitted);
   note_switches(run, true);
   LeftData data{run.left};
@@ -612,6 +614,7 @@ void restore_snapshot(State<R>& run, Snapshot<R> const& from) {
   from.load_weights(*run.parts.model);
   restore_switches(run, from.switches());
   run.left = from.left();
+  run.loading.half_loaded = false;
 }
 
 }  // namespace loop

@@ -386,7 +386,7 @@ struct Left {
 /// The reason given where all steps are checked.
 inline constexpr char const* never_replayed =
     "epochs are so short that each step is checked, as the first of its kind or as the last of its epoch, and none is "
-    "replayed: let an epoch have more batches, or do without Captured";
+    "replayed: let an epoch have more batches";
 
 /// The reason given where a step returns other numbers than its recording.
 inline constexpr char const* other_numbers =

@@ -90,7 +90,7 @@ FULGURITE_BULK_BODY BlockLoader::BlockLoader(Numbers numbers, BlockOptions optio
 }
 
 FULGURITE_BULK_BODY void BlockLoader::count() {
-  long const pass = (own_pieces() + options_.batch_size - 1) / options_.batch_size;
+  long const pieces = own_pieces(), pass = pieces == 0 ? 0 : (pieces - 1) / options_.batch_size + 1;
   batches_ = options_.batches == 0 ? pass : options_.random ? options_.batches : std::min(options_.batches, pass);
 }
 
