@@ -171,6 +171,25 @@ TEST_CASE("checkpoint: what it tells") {
   CHECK(outcome.last_file == folder / name(2, 6));
 }
 
+TEST_CASE("checkpoint: of several, the outcome has the best of the first that ranks files, as CkptPath{\"best\"} has") {
+  struct None : ModelCheckpoint<Metric<"vl">> {
+    using ModelCheckpoint<Metric<"vl">>::ModelCheckpoint;
+  };
+  struct Second : ModelCheckpoint<Metric<"vl">> {
+    using ModelCheckpoint<Metric<"vl">>::ModelCheckpoint;
+  };
+  Folder const folder;
+  Scripted model{.script = {3, 5, 4}};
+  auto trainer = fitted(model, quick(3), 2, None(Scripted::vl, Options{.dirpath = folder / "none", .save_top_k = 0}),
+                        ModelCheckpoint{Scripted::vl, {.dirpath = folder / "first"}},
+                        Second(Scripted::vl, Options{.dirpath = folder / "second", .mode = Mode::max}));
+  CHECK(folder.files() == Kept{"first/" + name(0, 2), "second/" + name(1, 4)});
+  CHECK(trainer.outcome().best_value == 3.0);
+  CHECK(trainer.outcome().best_epoch == 0);
+  CHECK(trainer.outcome().best_file == folder / "first" / name(0, 2));
+  CHECK(trainer.outcome().last_file == folder / "second" / name(1, 4));
+}
+
 TEST_CASE("checkpoint: where files go without a folder") {
   Folder const folder;
   Scripted model;
