@@ -141,6 +141,10 @@ TEST_CASE("checkpoint: formats of names, and what is none") {
     CHECK(error_of([&] { kept({5}, {.filename = wrong}, 1); }).starts_with("[fulgurite.callback.checkpoint_name] "));
     CHECK(saved_files.empty());
   }
+  CHECK(error_of([&] { kept({5}, {.filename = "{vl/clean:.4f}"}, 1); })
+            .ends_with("{vl/clean} in the file name is the value of one loader, which has no name of its own here: "
+                       "write {vl}, the mean over all loaders, or that loader's value where ModelCheckpoint watches "
+                       ".of(\"clean\")"));
 }
 
 TEST_CASE("checkpoint: files of somebody else are overwritten only where that is asked for") {
