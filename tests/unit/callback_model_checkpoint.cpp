@@ -141,6 +141,10 @@ TEST_CASE("checkpoint: formats of names, and what is none") {
     CHECK(error_of([&] { kept({5}, {.filename = wrong}, 1); }).starts_with("[fulgurite.callback.checkpoint_name] "));
     CHECK(saved_files.empty());
   }
+  CHECK(error_of([&] { kept({5}, {.filename = "{vl/clean:.4f}"}, 1); })
+            .ends_with("{vl/clean} in the file name is the value of one loader, which has no name of its own here: "
+                       "write {vl}, the mean over all loaders, or that loader's value where ModelCheckpoint watches "
+                       ".of(\"clean\")"));
 }
 
 TEST_CASE("checkpoint: files of somebody else are overwritten only where that is asked for") {
@@ -169,6 +173,25 @@ TEST_CASE("checkpoint: what it tells") {
   CHECK(outcome.best_epoch == 1);
   CHECK(outcome.best_file == folder / name(1, 4));
   CHECK(outcome.last_file == folder / name(2, 6));
+}
+
+TEST_CASE("checkpoint: of several, the outcome has the best of the first that ranks files, as CkptPath{\"best\"} has") {
+  struct None : ModelCheckpoint<Metric<"vl">> {
+    using ModelCheckpoint<Metric<"vl">>::ModelCheckpoint;
+  };
+  struct Second : ModelCheckpoint<Metric<"vl">> {
+    using ModelCheckpoint<Metric<"vl">>::ModelCheckpoint;
+  };
+  Folder const folder;
+  Scripted model{.script = {3, 5, 4}};
+  auto trainer = fitted(model, quick(3), 2, None(Scripted::vl, Options{.dirpath = folder / "none", .save_top_k = 0}),
+                        ModelCheckpoint{Scripted::vl, {.dirpath = folder / "first"}},
+                        Second(Scripted::vl, Options{.dirpath = folder / "second", .mode = Mode::max}));
+  CHECK(folder.files() == Kept{"first/" + name(0, 2), "second/" + name(1, 4)});
+  CHECK(trainer.outcome().best_value == 3.0);
+  CHECK(trainer.outcome().best_epoch == 0);
+  CHECK(trainer.outcome().best_file == folder / "first" / name(0, 2));
+  CHECK(trainer.outcome().last_file == folder / "second" / name(1, 4));
 }
 
 TEST_CASE("checkpoint: where files go without a folder") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <random>
 #include <ranges>
 #include <set>
 #include <vector>
@@ -184,6 +185,37 @@ TEST_CASE("a saved loader resumes where it stopped, inside an epoch with the sam
     Loader reseeded{numbers(20), {.batch_size = 3, .shuffle = true, .seed = 2, .workers = workers}};
     CHECK(data_test::refusal([&] { data_test::load(reseeded, saved); }) == "fulgurite.data.resume");
   }
+}
+
+/// That of docs/loaders.md.
+struct WeightedSampler {
+  std::vector<double> weights;
+  std::size_t draws;
+  std::uint64_t seed = 0;
+
+  std::size_t size() const { return draws; }
+  std::vector<std::size_t> indices(long epoch) const {
+    Random random(seed, static_cast<std::uint64_t>(epoch));
+    std::discrete_distribution<std::size_t> by_weight(weights.begin(), weights.end());
+    std::vector<std::size_t> drawn(draws);
+    for (auto& position : drawn) position = by_weight(random);
+    return drawn;
+  }
+};
+
+TEST_CASE("a sampler of one's own draws with replacement: more samples than there are, by their weights") {
+  Loader loader{std::vector{10, 11, 12}, WeightedSampler{{0, 1, 3}, 400}, {.batch_size = 100}};
+  std::vector<std::vector<int>> epochs;
+  for (long epoch : {0L, 1L, 0L}) {
+    loader.set_epoch(epoch);
+    auto& seen = epochs.emplace_back();
+    for (auto const& batch : loader) seen.insert(seen.end(), batch.begin(), batch.end());
+    CHECK(seen.size() == 400);
+    CHECK(std::ranges::count(seen, 10) == 0);
+    CHECK(std::ranges::count(seen, 12) > 2 * std::ranges::count(seen, 11));
+  }
+  CHECK(epochs[0] == epochs[2]);
+  CHECK(epochs[0] != epochs[1]);
 }
 
 TEST_CASE("loaders are ranges for range-v3") {

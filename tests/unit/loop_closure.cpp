@@ -78,6 +78,24 @@ struct Twice : Repeats {
   }
 };
 
+/// Warms the rate up in its own step, as Lightning's programs do, and notes the rates that were used.
+template <bool by_context>
+struct WarmsUp : toy::P {
+  std::vector<double> rates = {};
+  auto configure_optimizers() {
+    return scheduled(toy::Sgd{{p}}, [](long moves) { return moves < 3 ? 1.0 : 0.5; }, {.interval = Interval::step});
+  }
+  void optimizer_step(auto& optimizer, auto& closure, auto& ctx) {
+    for (std::size_t group = 0; group != optimizer.groups() && ctx.global_step() < 2; ++group) {
+      double const rate = (1.0 + double(ctx.global_step())) / 8;
+      if constexpr (by_context) ctx.optimizer().set_lr(group, rate);
+      else optimizer.set_lr(group, rate);
+    }
+    rates.push_back(optimizer.lr());
+    optimizer.step(closure);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a step may return a struct with a loss, or an optional of one") {
@@ -108,6 +126,16 @@ TEST_CASE("optimizer_step may run the closure without an update, and sees the lo
   CHECK(model.returned == std::vector<double>{5, 4});
   CHECK(model.p.value() == 2.0);
   CHECK(trainer.progress().global_step == 4);
+}
+
+TEST_CASE("optimizer_step sets the rate by its optimizer as by the context's: a schedule moves it after the step") {
+  WarmsUp<false> model;
+  toy::train<WarmsUp<false>>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(5));
+  WarmsUp<true> other;
+  toy::train<WarmsUp<true>>({.max_epochs = 1}, Automatic{}).fit(other, toy::batches(5));
+  CHECK(model.rates == std::vector<double>{0.125, 0.25, 1, 0.5, 0.5});
+  CHECK(other.rates == model.rates);
+  CHECK(other.p.value() == model.p.value());
 }
 
 TEST_CASE("optimizer_step may run the closure several times: logged once") {

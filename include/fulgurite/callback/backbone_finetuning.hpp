@@ -76,10 +76,11 @@ auto unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, UnfreezeOpti
 ///       }
 ///     };
 ///
-/// The last argument is an UnfreezeOptions, and may be left out: then the new group's rate is a tenth of the first's.
-/// `finetune_function` is called at the start of each epoch, for each optimizer. Added groups are saved by the names of
-/// their parameters; when a fit resumes from a file, on_fit_start adds the same groups again. If a derived class
-/// defines a hook that this base defines, its hook must call the base's.
+/// A part is a module, or a holder of one; a layer of a torch::nn::Sequential is `*ctx.model().body[3]`, since
+/// `body[3]` is a pointer. The last argument is an UnfreezeOptions, and may be left out: then the new group's rate is a
+/// tenth of the first's. `finetune_function` is called at the start of each epoch, for each optimizer. Added groups are
+/// saved by the names of their parameters; when a fit resumes from a file, on_fit_start adds the same groups again. If
+/// a derived class defines a hook that this base defines, its hook must call the base's.
 template <class Self>
 class BaseFinetuning {
  public:

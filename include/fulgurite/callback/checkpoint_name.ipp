@@ -256,13 +256,22 @@ FULGURITE_BODY void Name::check(Context const& ctx) const {
   for (auto const& part : parts_) {
     if (!part.is_metric()) continue;
     bool declared = false;
-    ctx.each_metric(
-        [&](DeclaredMetric const& metric, auto const&) { declared = declared || metric.name == part.field; });
-    if (!declared || part.format.kind == 'd')
-      throw Error("fulgurite.callback.checkpoint_name",
-                  "ModelCheckpoint: {" + part.field + "} in the file name " +
-                      (declared ? "is a metric, not a whole number: write {" + part.field + ":.2f}"
-                                : "is neither epoch, step nor a metric of the model"));
+    std::string_view of_loaders;  // the metric whose value of one loader the field names
+    ctx.each_metric([&](DeclaredMetric const& metric, auto const&) {
+      declared = declared || metric.name == part.field;
+      if (part.field.starts_with(std::string(metric.name) + "/")) of_loaders = metric.name;
+    });
+    if (declared && part.format.kind != 'd') continue;
+    throw Error("fulgurite.callback.checkpoint_name",
+                "ModelCheckpoint: {" + part.field + "} in the file name " +
+                    (declared ? "is a metric, not a whole number: write {" + part.field + ":.2f}"
+                     : !of_loaders.empty()
+                         ? "is the value of one loader, which has no name of its own here: write {" +
+                               std::string(of_loaders) +
+                               "}, the mean over all loaders, or that loader's value where ModelCheckpoint watches "
+                               ".of(\"" +
+                               part.field.substr(of_loaders.size() + 1) + "\")"
+                         : "is neither epoch, step nor a metric of the model"));
   }
 }
 

@@ -76,7 +76,7 @@ auto best_of(auto& outcome) {
 FULGURITE_BODY KeptFiles::Named Saver::naming(Outcome& outcome) const {
   return [this, before = outcome, &outcome](std::filesystem::path const& file) {
     outcome.last_file = file.empty() ? before.last_file : file;
-    if (file.empty() && monitor_) best_of(outcome) = best_of(before);
+    if (file.empty() && outcome.best_by == this) best_of(outcome) = best_of(before);
     publish(outcome);
   };
 }
@@ -87,7 +87,7 @@ FULGURITE_BODY void rethrow(SavedFile const& saved) {
 
 FULGURITE_BODY void Saver::publish(Outcome& outcome) const {
   auto const& ranking = kept_.ranking();
-  if (!monitor_ || !ranking.best_score) return;
+  if (outcome.best_by != this || !ranking.best_score) return;
   best_of(outcome) =
       std::tuple(monitor_.written(), monitor_.name, ranking.best_score, ranking.best_epoch, ranking.best);
 }
@@ -284,7 +284,10 @@ FULGURITE_BODY void Saver::setup(Context& ctx) {
   name_.check(ctx);
 }
 
-FULGURITE_BODY void Saver::on_fit_start(Context& ctx) { kept_.hold(ctx.held_files(), this); }
+FULGURITE_BODY void Saver::on_fit_start(Context& ctx) {
+  kept_.hold(ctx.held_files(), this);
+  if (auto& by = ctx.outcome().best_by; monitor_ && options_.save_top_k != 0 && !by) by = this;
+}
 
 FULGURITE_BODY void Saver::on_train_start(Context& ctx) {
   if (place_.warn_of_move(ctx)) moved_ = true;

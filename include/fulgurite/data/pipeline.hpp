@@ -214,6 +214,11 @@ decltype(auto) opened(Open& open, long epoch) {
 template <class Open>
 using Opened = std::remove_cvref_t<decltype(opened(std::declval<Open&>(), 0L))>;
 
+/// A function that a Stream can open: it returns a function that returns a std::optional of a batch.
+template <class Open>
+concept OpensStream = (std::invocable<Open&, long> || std::invocable<Open&>) &&
+                      requires { typename std::invoke_result_t<Opened<Open>&>::value_type; };
+
 /// An unsized loader. Each `begin()` calls `open`, which returns a function that returns the next batch, or nothing at
 /// the end:
 ///
@@ -271,6 +276,20 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
 
   Open open_;
   std::optional<Opened<Open>> source_;
+};
+
+/// A Stream that was given something else, which does not compile.
+template <class Open>
+  requires(!OpensStream<Open>)
+class Stream<Open> {
+  static constexpr bool opens = OpensStream<Open>;
+  static_assert(opens,
+                "[fulgurite.data.stream] a Stream takes a function that opens it for an epoch, and returns the "
+                "function that returns the next batch, or nothing at the end: write Stream{[] { return next; }}, "
+                "where next() returns a std::optional");
+
+ public:
+  explicit Stream(Open const&) {}
 };
 
 /// An unsized loader over a range of batches, which `open(epoch)` or `open()` returns for each epoch: `stream_of([] {

@@ -121,6 +121,14 @@ using Staged = std::remove_reference_t<decltype(loop::transfer_stage<Hook>(
     std::declval<Module&>(), std::declval<typename R::Model&>(), std::declval<typename R::Strategy&>(),
     std::declval<Ctx&>(), std::declval<B&>(), hook::Unprofiled()))>;
 
+/// True if what a loader yields are loaders that take an epoch, as the library's do: then it is a list of loaders.
+template <class L>
+inline constexpr bool yields_loaders = false;
+template <LoaderLike L>
+inline constexpr bool yields_loaders<L> =
+    LoaderLike<std::remove_cvref_t<decltype(*std::begin(std::declval<L&>()))>> &&
+    loop::TakesEpoch<std::remove_cvref_t<decltype(*std::begin(std::declval<L&>()))>>;
+
 #pragma GCC system_header  // shortens g++'s output: it omits the trace through a row's macro
 
 /// True if training, which reads one loader, is given several.
@@ -187,6 +195,9 @@ struct LoaderRules {
     FULGURITE_RULE("[fulgurite.data.no_loader] a loader is a range of batches, and one argument is none: pass a "
                    "loader, or a std::tuple of them",
                    accepts<M>, LoaderLike<L>)
+    FULGURITE_RULE("[fulgurite.data.list_of_loaders] a list of loaders is taken as one loader, whose batches would be "
+                   "the loaders: pass std::tuple{a, b} for evaluation, and data::combined(a, b) for training",
+                   accepts<M>, !yields_loaders<L>)
     FULGURITE_RULE("[fulgurite.data.not_shared_out] every process would read all of this loader: give it `void "
                    "shard(int rank, int world, bool training)`, or pass data::of_this_rank(loader), each process its "
                    "own part",

@@ -85,6 +85,13 @@ template <class Backend, class O, class S, bool Configured>
 inline constexpr bool has_momentum_for<Backend, Scheduled<O, S, Configured>> =
     has_momentum_for<Backend, O> && (!MovesMomentum<S> || HasMomentum<typename loop::Entry<Backend, O>::Optimizer>);
 
+/// False if a schedule declares by `can_move<O>` that it cannot move this optimizer.
+template <class Backend, class T>
+inline constexpr bool is_moved = true;
+template <class Backend, class O, class S, bool Configured>
+inline constexpr bool is_moved<Backend, Scheduled<O, S, Configured>> =
+    is_moved<Backend, O> && !requires { requires !S::template can_move<typename loop::Entry<Backend, O>::Optimizer>; };
+
 /// True if a schedule was given an interval and frequency.
 template <class T>
 inline constexpr bool is_configured = false;
@@ -109,6 +116,7 @@ FULGURITE_OF_ENTRIES(any_whole_factor, Parts<Os>::whole_factor || ...)
 FULGURITE_OF_ENTRIES_BY(all_list_tensors, Backend,
                         ListsTensors<Backend, typename loop::Entry<Backend, Os>::Optimizer> && ...)
 FULGURITE_OF_ENTRIES_BY(all_have_momentum, Backend, has_momentum_for<Backend, Os> && ...)
+FULGURITE_OF_ENTRIES_BY(all_are_moved, Backend, is_moved<Backend, Os> && ...)
 FULGURITE_OF_ENTRIES(any_configured, is_configured<Os> || ...)
 // clang-format on
 
@@ -488,6 +496,10 @@ struct OptimizerRules {
       FULGURITE_RULE("[fulgurite.schedule.momentum] this schedule moves the momentum, too, and the optimizer has "
                      "none: write schedule::rate_only(schedule), or take another optimizer",
                      accepts<M>, all_have_momentum<typename R::Backend, List>)
+      FULGURITE_RULE("[fulgurite.schedule.of_libtorch] torch_schedule and torch_plateau move an optimizer of LibTorch, "
+                     "and this is none: take torch::optim::Adam, or a schedule of the library, such as "
+                     "schedule::Step{10}",
+                     accepts<M>, all_are_moved<typename R::Backend, List>)
       FULGURITE_RULE("[fulgurite.schedule.manual] Manual steps no schedule, so interval and frequency have no effect: "
                      "write scheduled(optimizer, schedule) and step it through ctx.lr_schedulers()",
                      accepts<M>, R::automatic || !any_configured<List>)

@@ -188,7 +188,8 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   /* Each backward of a loss, in place of the strategy's. `loss` is scaled already: call `loss.backward()`. */ \
   ROW(backward,                      Takes::one,     Answer::none,  Where::train)                      \
   /* Each step, in place of the update. Call `optimizer.step(closure)`; the closure computes the gradients and \
-     must run. */ \
+     must run. Before it, `optimizer.set_lr(group, rate)` sets the rate of this step, and of those that follow until a \
+     schedule moves it. */ \
   ROW(optimizer_step,                Takes::two,     Answer::none,  Where::train, false)               \
   /* Each accumulation window, in place of `optimizer.zero_grad()`. */ \
   ROW(optimizer_zero_grad,           Takes::one,     Answer::none,  Where::train, false)               \

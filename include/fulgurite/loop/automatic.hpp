@@ -2,6 +2,7 @@
 // One batch of automatic optimization: its gradients, and at the end of a window clipping and the update.
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,10 +23,10 @@
 namespace fulgurite {
 
 /// The argument of an overridden `optimizer_step(optimizer, closure, ctx)`. `optimizer.step(closure)` steps as the
-/// precision requires:
+/// precision requires. A rate that is set here is the optimizer's until a schedule moves it:
 ///
 ///     void optimizer_step(auto& optimizer, auto&& closure, auto& ctx) {
-///       if (ctx.global_step() < 500) warm_up(optimizer.optimizer());
+///       if (ctx.global_step() < 500) optimizer.set_lr(0, 1e-3 * (ctx.global_step() + 1) / 500);
 ///       optimizer.step(closure);
 ///     }
 template <class R, class O>
@@ -43,6 +44,10 @@ class SteppingOptimizer {
       loop::guarded(run_, run_.facts.has_gradients, [this] { optimizer_.step(); });
     }
   }
+  std::size_t groups() const { return optimizer_.groups(); }
+  double lr(std::size_t group = 0) const { return optimizer_.lr(group); }
+  void set_lr(std::size_t group, double value) { optimizer_.set_lr(group, value); }
+  /// The optimizer itself, as `ctx.optimizer()`.
   O& optimizer() { return optimizer_; }
 
  private:

@@ -64,13 +64,16 @@ struct MetricValue {
   double value;
 };
 
-/// The results of a run: `trainer.outcome().best_file`. Callbacks set them, and the last line of a fit shows them.
+/// The results of a run: `trainer.outcome().best_file`. Callbacks set them, and the last line of a fit shows them. Of
+/// several ModelCheckpoints the trainer's first one that ranks files by a metric sets the best.
 struct Outcome {
   std::string best_metric = {};       ///< the metric as it is watched: "vl.last()"
   std::string best_metric_name = {};  ///< the name of the metric itself: "vl"
   std::optional<double> best_value = std::nullopt;
   int best_epoch = 0;
   std::filesystem::path best_file = {};
+  /// The ModelCheckpoint that sets these in the current fit: another one would mix its file with their metric.
+  void const* best_by = nullptr;
   /// The file that a ModelCheckpoint has written last; files that the program saves itself are not named.
   std::filesystem::path last_file = {};
   std::filesystem::path metrics_file = {};

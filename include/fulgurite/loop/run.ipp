@@ -122,6 +122,7 @@ FULGURITE_BODY void RunCore::begin_fit(bool has_validation) {
   clock.earlier = 0;
   clock.training_began.reset();
   made.outcome.ended_by.clear();
+  made.outcome.best_by = nullptr;
   loading.resuming = loading.half_loaded = loading.training_is_open = loading.validation_is_open = false;
   point = {};
 }

@@ -269,6 +269,10 @@ class TorchOptimizer : public libtorch::MayForget<X> {
 namespace libtorch {
 /// Throws [fulgurite.checkpoint.state_entry] for a number of moves in a file that no scheduler of LibTorch can make.
 void require_moves(long moves);
+
+/// An optimizer that holds one of LibTorch's: LibTorch's schedulers move no other.
+template <class O>
+concept HoldsTorch = requires(O& optimizer) { static_cast<torch::optim::Optimizer&>(optimizer.raw()); };
 }  // namespace libtorch
 
 /// The return type of `torch_schedule`.
@@ -276,6 +280,8 @@ template <class Factory>
 class TorchSchedule {
  public:
   static constexpr bool sets_rates = true, replays_moves = true;
+  template <class O>
+  static constexpr bool can_move = libtorch::HoldsTorch<O>;
 
   explicit TorchSchedule(Factory factory) : scheduler_(std::move(factory)) {}
   void attach(auto& optimizer) { scheduler_.attach(optimizer.raw()); }
@@ -318,6 +324,8 @@ class TorchPlateau {
  public:
   using Watches = MetricTypes<M>;
   static constexpr bool sets_rates = true, replays_moves = true;
+  template <class O>
+  static constexpr bool can_move = libtorch::HoldsTorch<O>;
 
   TorchPlateau(M metric, Factory factory, bool strict)
       : metric_(metric), scheduler_(std::move(factory)), strict_(strict) {}
