@@ -41,9 +41,10 @@ class GradientNorm {
   static constexpr bool reads_whole_model = true;
   static constexpr std::string_view reads = "gradients";
 
-  /// A template, since a std::vector of the debug mode can be no constant.
+  GradientNorm() : GradientNorm(GradientNormOptions{}) {}
+  /// A template, since a std::vector of the library's debug mode can be no constant.
   template <class = void>
-  constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) {
+  constexpr explicit GradientNorm(GradientNormOptions options) : options_(options) {
     check(options.norm_type);
   }
   FULGURITE_NAMED_OPTIONS(GradientNorm);
