@@ -41,6 +41,9 @@ constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 static_assert(std::is_same_v<decltype(ModelCheckpoint{}), ModelCheckpoint<NoMonitor>>);
 static_assert(std::is_same_v<decltype(ModelCheckpoint{{.dirpath = "runs"}}), ModelCheckpoint<NoMonitor>>);
 static_assert(std::is_same_v<decltype(ModelCheckpoint{{.save_last = true}}), ModelCheckpoint<NoMonitor>>);
+static_assert([](auto) {
+  return std::is_same_v<decltype(ModelCheckpoint{{.dirpath = "x"}}), ModelCheckpoint<NoMonitor>>;
+}(0));
 static_assert(
     std::is_same_v<decltype(ModelCheckpoint{Scripted::vl, {.dirpath = "runs"}}), ModelCheckpoint<Metric<"vl">>>);
 static_assert(std::is_same_v<decltype(ModelCheckpoint{Scripted::vl, {.dirpath = "runs", .mode = Mode::max}}),

@@ -251,10 +251,16 @@ class ModelCheckpoint : public checkpointing::Saver {
   using Watches = std::conditional_t<watches, MetricTypes<M>, MetricTypes<>>;
   using Options = ModelCheckpointOptions;
 
-  explicit ModelCheckpoint(M monitor, Options const& options = {}) : Saver(options, watched(monitor)) {}
+  explicit ModelCheckpoint(M monitor, Options const& options = {})
+    requires(!std::same_as<M, NoMonitor>)
+      : Saver(options, watched(monitor)) {}
   explicit ModelCheckpoint(Options const& options = {})
     requires(!watches)
-      : ModelCheckpoint(NoMonitor{}, options) {}
+      : Saver(options, {}) {}
+  /// A template, since clang takes braced options for a NoMonitor inside of another one.
+  template <std::same_as<NoMonitor> Monitor>
+    requires(!watches)
+  explicit ModelCheckpoint(Monitor, Options const& options = {}) : Saver(options, {}) {}
   /// Refused at compile time: an option without its name.
   template <Unnamed T>
     requires(!checkpointing::is_folder<T>)
