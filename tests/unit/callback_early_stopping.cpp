@@ -74,6 +74,7 @@ struct OfTwo {
   void on_train_epoch_end(auto& ctx) {
     first.on_train_epoch_end(ctx);
     second.on_train_epoch_end(ctx);
+    ctx.set_stop_request(ctx.name_of(this), false);  // it speaks for itself alone
   }
   void state(auto& archive) { archive.child("first", first).child("second", second); }
 };

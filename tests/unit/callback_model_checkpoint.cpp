@@ -145,7 +145,7 @@ TEST_CASE("checkpoint: formats of names, and what is none") {
     CHECK(saved_files.empty());
   }
   CHECK(error_of([&] { kept({5}, {.filename = "{vl/clean:.4f}"}, 1); })
-            .ends_with("{vl/clean} in the file name is the value of one loader, which has no name of its own here: "
+            .ends_with("{vl/clean} in the file name is no metric; the value of one loader has no name of its own here: "
                        "write {vl}, the mean over all loaders, or that loader's value where ModelCheckpoint watches "
                        ".of(\"clean\")"));
 }

@@ -382,9 +382,10 @@ TEST_CASE(
     Sums model, teacher;
     auto train = ten_samples(), val = ten_samples();
     auto other = make_trainer<Sums>(epochs(1), rank);
-    auto trainer = make_trainer<Sums>(epochs(2), rank, EvaluatesToo{[&] { other.validate(teacher, val); }});
+    auto trainer =
+        make_trainer<Sums>(epochs(2), rank, EvaluatesToo{[&] { other.validate(teacher, std::tie(val, train)); }});
     trainer.fit(model, train, val);
-    std::vector<double> seen{model.validated, teacher.validated};
+    std::vector<double> seen{model.validated, teacher.validated, model.p.value()};
     tune::rehearse(other, model, train, {.steps = 2});
     double sum = 0;
     for (double const x : train) sum += x;
@@ -392,6 +393,6 @@ TEST_CASE(
     return seen;
   });
   for (auto const& rank : ranks) CHECK(rank.error == "");
-  CHECK(*ranks[0].result == std::vector<double>{40, 40, 45});
-  CHECK(*ranks[1].result == std::vector<double>{50, 50, 45});
+  CHECK(*ranks[0].result == std::vector<double>{40, 80, -55, 45});  // the sum of 1 to 10, twice, over two ranks
+  CHECK(*ranks[1].result == std::vector<double>{50, 100, -55, 45});
 }

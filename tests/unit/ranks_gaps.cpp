@@ -205,7 +205,12 @@ TEST_CASE(
 namespace {
 
 struct SkipsOnOne : Slope {
-  long rank = 0;
+  static constexpr Metric<"loss"> loss{.on_step = true, .sync_on_step = true};
+  using Metrics = MetricList<loss>;
+  toy::Tensor training_step(double x, auto& ctx) {
+    ctx.log(loss, x);
+    return Slope::training_step(x);
+  }
   Flow on_train_batch_start(auto& ctx) const {
     return ctx.rank() == 1 && ctx.batch_idx() == 1 ? Flow::skip_epoch : Flow::proceed;
   }
@@ -217,7 +222,7 @@ TEST_CASE("ranks: in a trial run an epoch that one of them skips ends for all of
   toy::Meeting meeting(2, soon);
   auto const all = toy::on_ranks(meeting, [&](toy::Rank rank) {
     SkipsOnOne model;
-    auto trainer = make_trainer<SkipsOnOne>({.max_epochs = 2}, rank);
+    auto trainer = make_trainer<SkipsOnOne>({.max_epochs = 2, .log_every_n_steps = 1}, rank);
     std::vector<long> numbers;
     tune::rehearse(trainer, model, Gaps{Given{1, 2, 3}},
                    {.steps = 4, .after_step = [&](auto& step) { numbers.push_back(step.number()); }});

@@ -259,14 +259,15 @@ FULGURITE_BODY void Name::check(Context const& ctx) const {
     std::string_view of_loaders;  // the metric whose value of one loader the field names
     ctx.each_metric([&](DeclaredMetric const& metric, auto const&) {
       declared = declared || metric.name == part.field;
-      if (part.field.starts_with(std::string(metric.name) + "/")) of_loaders = metric.name;
+      if (part.field.starts_with(std::string(metric.name) + "/") && metric.name.size() > of_loaders.size())
+        of_loaders = metric.name;
     });
     if (declared && part.format.kind != 'd') continue;
     throw Error("fulgurite.callback.checkpoint_name",
                 "ModelCheckpoint: {" + part.field + "} in the file name " +
                     (declared ? "is a metric, not a whole number: write {" + part.field + ":.2f}"
                      : !of_loaders.empty()
-                         ? "is the value of one loader, which has no name of its own here: write {" +
+                         ? "is no metric; the value of one loader has no name of its own here: write {" +
                                std::string(of_loaders) +
                                "}, the mean over all loaders, or that loader's value where ModelCheckpoint watches "
                                ".of(\"" +

@@ -202,6 +202,8 @@ class Saver {
   /// outcome, so that a resumed run has the results of an unbroken one. Without a name, the outcome is as it was.
   KeptFiles::Named naming(Outcome& outcome) const;
 
+  /// True if the outcome's best file is this callback's to set.
+  bool says_best(Outcome const& outcome) const;
   void publish(Outcome& outcome) const;
 
   TopK const& top() const { return kept_.ranking().top; }

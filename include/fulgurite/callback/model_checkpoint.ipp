@@ -73,10 +73,14 @@ auto best_of(auto& outcome) {
                   outcome.best_file);
 }
 
+FULGURITE_BODY bool Saver::says_best(Outcome const& outcome) const {
+  return monitor_ && (outcome.best_by == this || !outcome.first_has_best);
+}
+
 FULGURITE_BODY KeptFiles::Named Saver::naming(Outcome& outcome) const {
   return [this, before = outcome, &outcome](std::filesystem::path const& file) {
     outcome.last_file = file.empty() ? before.last_file : file;
-    if (file.empty() && outcome.best_by == this) best_of(outcome) = best_of(before);
+    if (file.empty() && says_best(outcome)) best_of(outcome) = best_of(before);
     publish(outcome);
   };
 }
@@ -87,7 +91,8 @@ FULGURITE_BODY void rethrow(SavedFile const& saved) {
 
 FULGURITE_BODY void Saver::publish(Outcome& outcome) const {
   auto const& ranking = kept_.ranking();
-  if (outcome.best_by != this || !ranking.best_score) return;
+  if (!ranking.best_score || !says_best(outcome)) return;
+  outcome.first_has_best = outcome.best_by == this;
   best_of(outcome) =
       std::tuple(monitor_.written(), monitor_.name, ranking.best_score, ranking.best_epoch, ranking.best);
 }
@@ -290,6 +295,7 @@ FULGURITE_BODY void Saver::on_fit_start(Context& ctx) {
 }
 
 FULGURITE_BODY void Saver::on_train_start(Context& ctx) {
+  if (ctx.outcome().best_by == this && kept_.ranking().best_score) ctx.outcome().first_has_best = true;
   if (place_.warn_of_move(ctx)) moved_ = true;
   // Files of this run, written earlier in this program or before it was resumed, are expected.
   bool const is_own = !moved_ && (resumed_ || last_saved_ != 0);

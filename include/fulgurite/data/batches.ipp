@@ -59,7 +59,7 @@ FULGURITE_BULK_BODY void Position::change_layout(long batches) {
 FULGURITE_BULK_BODY void Position::loaded(Layout saved, Layout const& now) {
   first_ = consumed_;
   begun_ = chosen_ = over_ = false;
-  for (auto const member : {&Layout::batches, &Layout::batch_size, &Layout::samples, &Layout::order})
+  for (auto const member : {&Layout::batch_size, &Layout::samples})
     if (saved.*member < 0) saved.*member = now.*member;  // the file does not know it
   bool const over = saved.batches >= 0 && consumed_ >= saved.batches;
   if (saved == now || (consumed_ == 0 && !over)) return;

@@ -43,8 +43,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
     auto own = source_.fresh();
-    std::optional<SharedOut<R, Source, typename Kind::Loader>> shared_out;
-    if (run_.searching.alone) shared_out.emplace(run_, own);
+    SharedOut<R, Source, typename Kind::Loader> const shared_out(run_, own);
     KeptRun<R, Source, false> kept(run_, own);
     restore_after(
         [&] {
@@ -102,7 +101,7 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, From const& fr
   set_callbacks(run, pack);
   check_special(run);
   Instead const evaluates(run.loading.evaluates, true);
-  SharedOut<R, Source, typename Kind::Loader> const shared_out(run, source);
+  SharedOut<R, Source, typename Kind::Loader> shared_out(run, source);
   run.facts = {};
   run.facts.stage = Kind::stage;
   if constexpr (!std::is_same_v<Kind, Prediction>) run.values.forget();
@@ -118,6 +117,7 @@ auto around_evaluation(State<R>& run, Pack& pack, Source& source, From const& fr
     if constexpr (searches) answer_searches<Kind>(run, source);
     auto all = (options.*Kind::limit_of).none() ? decltype(pass())() : pass();
     run.parts.strategy.teardown(*run.parts.model);
+    shared_out.give_back();
     notify_with_module<hook::teardown>(run, pack, source, ctx);
     deliver_posted(run, pack, run.progress.logged_steps);
     if constexpr (searches) warn_of_unanswered(run);

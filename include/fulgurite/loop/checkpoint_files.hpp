@@ -72,8 +72,10 @@ struct Outcome {
   std::optional<double> best_value = std::nullopt;
   int best_epoch = 0;
   std::filesystem::path best_file = {};
-  /// The ModelCheckpoint that sets these in the current fit: another one would mix its file with their metric.
+  /// The first ModelCheckpoint that ranks files in the current fit, and whether it has a best one. Until then another
+  /// one sets these; later it would mix its file with their metric.
   void const* best_by = nullptr;
+  bool first_has_best = false;
   /// The file that a ModelCheckpoint has written last; files that the program saves itself are not named.
   std::filesystem::path last_file = {};
   std::filesystem::path metrics_file = {};
@@ -300,6 +302,8 @@ struct StopRequest {
 
   /// Sets or withdraws a monitor's request.
   void set_monitor(MonitorStop const& request, bool wanted);
+  /// Removes what a callback, or a part of it, has requested.
+  void withdraw(std::string const& callback);
   /// The part that a file holds: time limits are checked again on resuming.
   StopRequest lasting() const;
 };

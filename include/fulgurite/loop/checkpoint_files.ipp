@@ -113,10 +113,15 @@ FULGURITE_BULK_BODY StopRequest::StopRequest() = default;
 FULGURITE_COPIES_BODY(StopRequest);
 
 FULGURITE_BULK_BODY void StopRequest::set_monitor(MonitorStop const& request, bool wanted) {
-  auto const within = request.who + ": ";  // parts of a callback
-  std::erase_if(monitors,
-                [&](MonitorStop const& one) { return one.who == request.who || one.who.starts_with(within); });
+  std::erase_if(monitors, [&](MonitorStop const& one) { return one.who == request.who; });
   if (wanted) monitors.push_back(request);
+  holds = asked || !monitors.empty();
+}
+
+FULGURITE_BULK_BODY void StopRequest::withdraw(std::string const& callback) {
+  std::erase_if(monitors, [&](MonitorStop const& one) {
+    return one.who == callback || one.who.starts_with(callback + ": ");  // a part of it
+  });
   holds = asked || !monitors.empty();
 }
 

@@ -302,6 +302,12 @@ void share_out(State<R>& run, Loader& loader, [[maybe_unused]] bool training) {
       shard_of(loader, run.parts.strategy.rank(), run.parts.strategy.world(), training);
 }
 
+/// The same for a loader that says whose part it has: another trainer may have had it meanwhile.
+template <class R, class Loader>
+void share_out_again([[maybe_unused]] State<R>& run, [[maybe_unused]] Loader& loader, [[maybe_unused]] bool training) {
+  if constexpr (requires { loader.share(); }) share_out(run, loader, training);
+}
+
 /// Prepares a loader each time that it was requested, as the options and the strategy require.
 template <class R, class Loader>
 void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool training) {
@@ -335,9 +341,8 @@ template <class Hook, class R, class Source>
 auto evaluation_loaders(State<R>& run, Source& source) {
   auto loaders = source.template evaluation<Hook>();
   bool const is_fresh = source.template is_fresh<Hook>();
-  // Another trainer may have had them since the last pass.
   each_of(loaders,
-          [&](auto& loader) { is_fresh ? prepare_loader(run, loader, false) : share_out(run, loader, false); });
+          [&](auto& loader) { is_fresh ? prepare_loader(run, loader, false) : share_out_again(run, loader, false); });
   return loaders;
 }
 

@@ -43,22 +43,23 @@ template <class R, class Source, class Hook>
 class SharedOut : Pinned {
  public:
   SharedOut(State<R>& run, Source& source) : run_(run), source_(source) {}
-  ~SharedOut() {
+  ~SharedOut() { give_back(); }
+  void give_back() {
     if constexpr (shares<R>) {
-      if (!run_.asked.options.use_distributed_sampler) return;
+      if (std::exchange(given_back_, true) || !run_.asked.options.use_distributed_sampler) return;
       if constexpr (Source::trains)
-        if (!source_.is_train_fresh()) give_back(source_.train(), true);
+        if (!source_.is_train_fresh()) make_whole(source_.train(), true);
       if constexpr (Source::template evaluates<Hook>)
         if (!source_.template is_fresh<Hook>()) {
           auto loaders = source_.template evaluation<Hook>();
-          each_of(loaders, [](auto& loader) { give_back(loader, false); });
+          each_of(loaders, [](auto& loader) { make_whole(loader, false); });
         }
     }
   }
 
  private:
   template <class Loader>
-  static void give_back(Loader& loader, bool training) noexcept {
+  static void make_whole(Loader& loader, bool training) noexcept {
     if constexpr (shares_out<R, Loader>) {
       try {
         shard_of(loader, 0, 1, training);
@@ -70,6 +71,7 @@ class SharedOut : Pinned {
 
   State<R>& run_;
   Source& source_;
+  bool given_back_ = false;
 };
 
 // What distinguishes validation, test and predict: their hooks, their step, their phase.

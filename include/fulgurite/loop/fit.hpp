@@ -110,11 +110,13 @@ class OpenFit : Pinned {
       notify<hook::on_fit_end>(run_, pack_, ctx);
       write_rest();
       finish_files(run_);  // so that callbacks find the files in teardown
+      // Whoever reads the loaders next has a whole epoch. A data module may drop them in its teardown.
+      if (loaded_place_) notify_epoch(source_.train(), run_.progress.epoch);
+      shared_out_.give_back();
       notify_with_module<hook::teardown>(run_, pack_, source_, ctx);
       note_switches(run_, false);
       write_rest();
       finish_files(run_);
-      if (loaded_place_) notify_epoch(source_.train(), run_.progress.epoch);  // whoever reads on has a whole epoch
       if constexpr (searches) warn_of_unanswered(run_);
       finalize_loggers(run_.callbacks, Status::success);
     });
@@ -327,6 +329,7 @@ class OpenFit : Pinned {
     run_.facts.is_last_batch = false;
     if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short.clear();
     forget_cut(run_);
+    share_out_again(run_, loader, true);
     notify_epoch(loader, run_.progress.epoch);
     loaded_place_ = false;
     // A loader may stand elsewhere in this epoch: a file was loaded into it, or a fit has failed.

@@ -227,7 +227,7 @@ class Rehearsal final : public Rehearser<R> {
     if (run_.loading.training_is_open && !plan.fresh_loader) return rehearse_on(plan, source_);
     auto own = source_.fresh();  // the fit requests its own loaders later
     std::optional<SharedOut<R, Source, hook::val_dataloader>> shared_out;
-    if (run_.searching.alone) shared_out.emplace(run_, own);
+    if (!run_.loading.training_is_open) shared_out.emplace(run_, own);
     rehearse_on(plan, own);
   }
   BatchSizes& batch_sizes() override { return sizes_; }

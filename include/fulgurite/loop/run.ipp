@@ -123,6 +123,7 @@ FULGURITE_BODY void RunCore::begin_fit(bool has_validation) {
   clock.training_began.reset();
   made.outcome.ended_by.clear();
   made.outcome.best_by = nullptr;
+  made.outcome.first_has_best = false;
   loading.resuming = loading.half_loaded = loading.training_is_open = loading.validation_is_open = false;
   point = {};
 }

@@ -78,7 +78,7 @@ void RunPosition::fold_stop(auto& archive) {
   if (!lacks(archive, "limits")) archive.child("limits", limits);
   if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
     if (limits != Limits(run_.asked.options)) stop = {};
-    for (auto const& one : due.other_monitors) stop.set_monitor({.who = one}, false);
+    for (auto const& one : due.other_monitors) stop.withdraw(one);
     if (stop.asked) due.stop.asked = true, due.stop.by_time = false, due.stop.why = stop.why;
     for (auto const& one : stop.monitors) due.stop.set_monitor(one, true);
     due.stop.holds = due.stop.holds || stop.holds;

@@ -200,7 +200,9 @@ class RateGroups {
 /// The rates of an optimizer's groups as its schedules see them: a rate is the group's base times the current factor of
 /// each schedule. The base is the initial rate until a schedule that sets rates changes it, so that its effect stays.
 struct ComposedRates {
-  std::vector<double> given{};    ///< of each group: the rate that configure_optimizers gave
+  std::vector<double> given{};  ///< of each group: the rate that configure_optimizers gave
+  /// Of each group: the same as files know it. A search may have written its rate into the model, which gives it then.
+  std::vector<double> given_first{};
   std::vector<double> initial{};  ///< of each group: the given rate, or the one that a search has found
   std::vector<double> base{};
   std::vector<double> factors{};                  ///< of each schedule; 1 for one that sets rates

@@ -46,7 +46,7 @@ FULGURITE_BODY void RateGroups::check_momentum() const {
 FULGURITE_BODY std::shared_ptr<ComposedRates> no_rates_yet() { return std::make_shared<ComposedRates>(); }
 
 FULGURITE_BODY void ComposedRates::begin(RateGroups optimizer) {
-  given = initial = base = optimizer.rates();
+  given = given_first = initial = base = optimizer.rates();
   if (optimizer.has_momentum()) given_momenta = optimizer.momenta();
 }
 
@@ -81,7 +81,7 @@ FULGURITE_BODY void ComposedRates::begin_from(RateGroups optimizer, std::span<do
 
 template <class Archive>
 void ComposedRates::state(RateGroups optimizer, Archive& archive) {
-  Saved all{given, initial, base, factors, optimizer.rates()};
+  Saved all{given_first, initial, base, factors, optimizer.rates()};
   if (optimizer.has_momentum()) all.momenta = {given_momenta, optimizer.momenta(), momentum};
   auto const each_option = [&](std::string const& name, std::vector<double> const& of) {
     for (std::size_t g = 0; g != of.size(); ++g)
@@ -89,10 +89,11 @@ void ComposedRates::state(RateGroups optimizer, Archive& archive) {
   };
   archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
   if constexpr (Archive::loading)
-    // A search has written its rate into the model, which gives it to the optimizer now: it is no other than the run's.
-    for (std::size_t g = 0; g != std::min({given.size(), all.given.size(), all.initial.size()}); ++g)
-      if (given[g] == all.initial[g]) given[g] = all.given[g];
-  each_option("lr", given);
+    for (std::size_t g = 0; g != given.size(); ++g) {
+      bool const searched = g < std::min(all.given.size(), all.initial.size()) && given[g] == all.initial[g];
+      given_first[g] = searched ? all.given[g] : given[g];
+    }
+  each_option("lr", given_first);
   if (optimizer.has_momentum()) {
     each_option("momentum", given_momenta);
     archive("given_momenta", all.momenta.given)("momenta", all.momenta.now);
@@ -117,7 +118,7 @@ FULGURITE_BODY void ComposedRates::settle(RateGroups optimizer) {
   double const all = factor();
   for (std::size_t g = 0; g != std::min(saved->rates.size(), optimizer.size()); ++g) {
     bool const same = g >= base.size() || retired ||
-                      (saved->factors == factors && saved->given[g] == given[g] && saved->base[g] == base[g]);
+                      (saved->factors == factors && saved->given[g] == given_first[g] && saved->base[g] == base[g]);
     optimizer.set_lr(g, same ? saved->rates[g] : base[g] * all);
   }
   if (!optimizer.has_momentum()) return;
@@ -142,7 +143,7 @@ FULGURITE_BODY void ComposedRates::take(Saved all, std::size_t groups) {
                                                  " parameter groups, the optimizer has " + std::to_string(groups) +
                                                  ": resume with the same configure_optimizers");
   for (std::size_t g = 0; g != known; ++g) {
-    bool const same = all.given[g] == given[g];
+    bool const same = all.given[g] == given_first[g];
     bool const moved = all.base[g] != all.initial[g] && all.initial[g] > 0;
     initial[g] = same ? all.initial[g] : given[g];
     base[g] = same ? all.base[g] : moved ? given[g] * (all.base[g] / all.initial[g]) : given[g];

@@ -60,7 +60,7 @@ void report_step(State<R>& run, Pack const&) {
   int const every = run.asked.options.log_every_n_steps;
   if (every == 0 || ((run.progress.logged_steps + 1) % every != 0 && !run.due.stop.holds)) return;
   if constexpr (State<R>::metrics != 0 || has_logger<Pack>) collect_and_check(run);
-  share_step(run);
+  if (!run.searching.rehearsing) share_step(run);  // where a rank skips an epoch, a trial step is reported later
   if constexpr (has_logger<Pack>) log_row(run, step_row(run, std::nullopt), run.progress.logged_steps);
   else if constexpr (shares<R>) static_cast<void>(step_row(run, std::nullopt));  // the next values are new ones
 }
