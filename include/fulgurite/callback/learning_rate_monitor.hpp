@@ -42,7 +42,7 @@ class GradientNorm {
   static constexpr std::string_view reads = "gradients";
 
   GradientNorm() : GradientNorm(GradientNormOptions{}) {}
-  /// A template, since a std::vector of the library's debug mode can be no constant.
+  /// A template, since a std::vector of the standard library's debug mode can be no constant.
   template <class = void>
   constexpr explicit GradientNorm(GradientNormOptions options) : options_(options) {
     check(options.norm_type);

@@ -259,17 +259,22 @@ struct ValidationInterval {
 
 /// Warnings that are not printed: `.silence = {"fulgurite.capture.eager"}`. `trainer.warnings()` still returns them.
 /// The texts are not copied: pass literals. Throws [fulgurite.options.silence] for an identifier that no warning has.
+/// Its functions are templates, since a std::vector of the standard library's debug mode can be no constant.
 class Silence {
  public:
   constexpr Silence() = default;
-  Silence(std::initializer_list<std::string_view> identifiers) : Silence(std::vector<std::string_view>(identifiers)) {}
-  explicit Silence(std::vector<std::string_view> identifiers) : identifiers_(std::move(identifiers)) {
+  template <class = void>
+  constexpr Silence(std::initializer_list<std::string_view> identifiers)
+      : Silence(std::vector<std::string_view>(identifiers)) {}
+  template <class = void>
+  constexpr explicit Silence(std::vector<std::string_view> identifiers) : identifiers_(std::move(identifiers)) {
     for (auto const identifier : identifiers_)
       if (!loop::is_warning(identifier))
         throw Error("fulgurite.options.silence", std::string(identifier) + " is no warning of the library: write the "
                                                                            "identifier that it has in front");
   }
-  bool has(std::string_view identifier) const {
+  template <class = void>
+  constexpr bool has(std::string_view identifier) const {
     return std::find(identifiers_.begin(), identifiers_.end(), identifier) != identifiers_.end();
   }
   constexpr std::vector<std::string_view> const& all() const { return identifiers_; }
