@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,11 +18,14 @@
 namespace fulgurite::logger {
 
 /// The size of a file up to the end of its last line, behind which a power cut may have left a part of a row.
-FULGURITE_BODY std::uint64_t end_of_last_line(int file, std::uint64_t size) {
+FULGURITE_BODY std::uint64_t end_of_last_line(GrowingFile const& file) {
   std::array<char, 4096> block;
+  auto size = file.size();
   while (size > 0) {
     auto const part = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), size));
-    file::read_at(file, std::as_writable_bytes(std::span(block).first(part)), size - part);
+    auto const bytes = std::as_writable_bytes(std::span(block).first(part));
+    if (file::read_at(file.number(), bytes, size - part) != static_cast<ssize_t>(part))
+      file::fail("fulgurite.file.read", "read the rows of", file.path(), errno);
     auto const at = std::string_view(block.data(), part).rfind('\n');
     if (at != std::string_view::npos) return size - part + at + 1;
     size -= part;
@@ -31,7 +35,7 @@ FULGURITE_BODY std::uint64_t end_of_last_line(int file, std::uint64_t size) {
 
 FULGURITE_BODY CsvTable::CsvTable(std::filesystem::path path) : file_(std::move(path)) {
   if (!file_.is_there()) return;
-  file_.cut(end_of_last_line(file_.number(), file_.size()));
+  file_.cut(end_of_last_line(file_));
   CsvReader in(file_.number(), this->path());
   std::vector<std::string> row;
   if (in.next(row) && (row.size() > 1 || !row.front().empty())) columns_ = row;
