@@ -71,9 +71,8 @@ class Position {
   long first_ = 0;
   bool begun_ = false;
   bool chosen_ = false;
-  bool counts_ =
-      true;  // false in the rest of a pass during which the layout was changed: its batches are of the old one
-  bool over_ = false;  // marks the end of an epoch whose number of batches is unknown
+  bool counts_ = true;  // false in the rest of a pass inside of which the layout was changed
+  bool over_ = false;   // marks the end of an epoch whose number of batches is unknown
 };
 
 /// Throws [fulgurite.data.two_passes]: a loop reads on in a loader that another loop has begun to read.

@@ -2,8 +2,6 @@
 // The bodies of logger/csv_logger.hpp.
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,16 +17,12 @@ namespace fulgurite::logger {
 
 /// The size of a file up to the end of its last line, behind which a power cut may have left a part of a row.
 FULGURITE_BODY std::uint64_t end_of_last_line(GrowingFile const& file) {
-  std::array<char, 4096> block;
-  auto size = file.size();
-  while (size > 0) {
-    auto const part = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), size));
-    auto const bytes = std::as_writable_bytes(std::span(block).first(part));
-    if (file::read_at(file.number(), bytes, size - part) != static_cast<ssize_t>(part))
-      file::fail("fulgurite.file.read", "read the rows of", file.path(), errno);
-    auto const at = std::string_view(block.data(), part).rfind('\n');
-    if (at != std::string_view::npos) return size - part + at + 1;
-    size -= part;
+  FileWindow window(file.number(), file.path());
+  for (auto end = file.size(); end > 0;) {
+    auto const begin = end - std::min<std::uint64_t>(end, 4096);
+    auto const at = window.at(begin, static_cast<std::size_t>(end - begin)).rfind('\n');
+    if (at != std::string_view::npos) return begin + at + 1;
+    end = begin;
   }
   return 0;
 }

@@ -64,7 +64,7 @@ class OpenFit : Pinned {
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
     forget_searches(run_);
-    run_.clock.end_training(run_.training_seconds());
+    run_.stop_clock();
     epoch_.reset();  // a pass over a loader must end before the scopes in which it ran
   }
 

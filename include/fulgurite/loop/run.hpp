@@ -177,12 +177,6 @@ struct RunClock {
   /// When training began or resumed; nullopt before that. Searches and trial runs before it do not count as training.
   std::optional<TrainerOptions::Clock::time_point> training_began = std::nullopt;
   std::optional<TrainerOptions::Clock::time_point> last_validation = std::nullopt;
-
-  /// The time after a fit is none of its training.
-  void end_training(double seconds) {
-    earlier = seconds;
-    training_began.reset();
-  }
 };
 
 // Positions between two pieces of work at which a checkpoint may be written, and from which a fit can resume.
@@ -525,6 +519,8 @@ struct RunCore : RunPlace, Pinned {
   void warn_each(std::string_view identifier, std::string_view sentence);
 
   double training_seconds() const;
+  /// The time after a fit is none of its training.
+  void stop_clock();
 
  private:
   bool aloud(std::string_view identifier) const;

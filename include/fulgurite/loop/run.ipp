@@ -145,6 +145,11 @@ FULGURITE_BODY double RunCore::training_seconds() const {
   return clock.earlier + now;
 }
 
+FULGURITE_BODY void RunCore::stop_clock() {
+  clock.earlier = training_seconds();
+  clock.training_began.reset();
+}
+
 FULGURITE_BODY bool RunCore::aloud(std::string_view identifier) const {
   return rank() == 0 && !asked.options.silence.has(identifier);
 }

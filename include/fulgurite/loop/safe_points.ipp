@@ -371,7 +371,7 @@ FULGURITE_BODY void clean_up(RunCore& run, std::exception const& error, CleanUp 
   still(program.tear_down);
   if (run.loading.fit_is_open) {
     run.made.outcome.ended_by.clear();
-    run.clock.end_training(run.training_seconds());
+    run.stop_clock();
     still([&] { note_switches(run, switches_for_program(run)); });
   }
   run.switches.by_program = false;

@@ -88,6 +88,7 @@ void ComposedRates::state(RateGroups optimizer, Archive& archive) {
       archive.option(g == 0 ? name : name + " of group " + std::to_string(g), of[g]);
   };
   archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
+  // A search has written its rate into the model, which gives it to the optimizer now: it is no other than the run's.
   if constexpr (Archive::loading)
     for (std::size_t g = 0; g != given.size(); ++g) {
       bool const searched = g < std::min(all.given.size(), all.initial.size()) && given[g] == all.initial[g];

@@ -62,7 +62,8 @@ void report_step(State<R>& run, Pack const&) {
   if constexpr (State<R>::metrics != 0 || has_logger<Pack>) collect_and_check(run);
   if (!run.searching.rehearsing) share_step(run);  // where a rank skips an epoch, a trial step is reported later
   if constexpr (has_logger<Pack>) log_row(run, step_row(run, std::nullopt), run.progress.logged_steps);
-  else if constexpr (shares<R>) static_cast<void>(step_row(run, std::nullopt));  // the next values are new ones
+  else if constexpr (shares<R>)
+    for (auto& cell : run.program->cells(run, std::nullopt)) cell.in_step_row = false;  // the next values are new ones
 }
 
 /// Makes the epoch's values the results, and logs them; x is that of the last step.
