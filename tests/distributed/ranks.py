@@ -367,6 +367,12 @@ def mixed_precision_and_compressed_gradients(lab):
 
 
 @case
+def float16_gradients_are_divided_before_they_are_summed(lab):
+    for engine in 'gloo', 'ordered':
+        lab.own(2, '--run', 'fp16', '--model', 'exact', '--engine', engine).fine().alike()
+
+
+@case
 def manual_optimization_exchanges_where_it_is_told_to(lab):
     start = lab.own(2, '--run', 'pair', '--engine', 'ordered', '--batch', '4').fine().alike()
     need('8 all-reduces' in start.stdout, start.stdout)

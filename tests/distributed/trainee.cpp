@@ -188,6 +188,11 @@ struct NetThatChanges : NetWithOurs {
     else if (scene.rank == 1) second->weight.mutable_grad().mul_(2);
   }
 };
+/// In float16, with gradients whose mean it holds and whose sum it does not.
+struct NetInHalf : NetWithOurs {
+  using NetWithOurs::NetWithOurs;
+  at::Tensor training_step(Rows const&) { return (first->weight * 40000.0).sum(); }
+};
 /// On rows of a loader, which is shared out between the ranks.
 struct NetOnLoader : NetWithOurs {
   using NetWithOurs::NetWithOurs;
@@ -406,6 +411,7 @@ int main(int argc, char** argv) try {
   else if (run == "kept") train_and_keep(scene, strategy);
   else if (run == "captured") train<NetWithOurs>(scene, Captured{strategy}, Float32{}, how);
   else if (run == "bf16") train<NetWithOurs>(scene, strategy, Bf16Mixed{}, how);
+  else if (run == "fp16") train<NetInHalf>(scene, strategy, Fp16True{}, how);
   else if (run == "torch") train<NetWithTorchs>(scene, strategy, Float32{}, how);
   else if (run == "cuda-single") train<NetWithOurs>(scene, SingleDevice{cuda}, Float32{}, how);
   else if (run == "cuda-captured-single") train<NetWithOurs>(scene, Captured{SingleDevice{cuda}}, Float32{}, how);

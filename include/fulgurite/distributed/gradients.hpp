@@ -71,6 +71,10 @@ struct SumTensor {
   bool as_gradients = true;  ///< true if all of its gradients have its element type
   at::Tensor buffer = {};
   at::Tensor sums = {};  ///< the part behind those numbers
+
+  /// True if gradients are divided by the number of ranks before they are summed, since the sum of float16 gradients,
+  /// which a loss scale makes as large as it can, overflows where their mean does not.
+  bool divided_first() const { return type == at::kHalf; }
 };
 
 /// The parameters that require a gradient, of all optimizers in their order, each once.
@@ -210,9 +214,9 @@ class GradientBuckets : Pinned {  // hooks keep its address
   /// Starts the remaining buckets, and waits for all of them.
   void sum(Group& group);
 
-  /// Multiplies all sums, except for those that are sent in another type than that of their gradients: these are scaled
-  /// in their own type when they are copied back.
-  void scale(double by);
+  /// Turns sums into means, except for those that are sent in another type than that of their gradients: these are
+  /// scaled in their own type when they are copied back.
+  void scale();
 
   at::Tensor const& part_of_item(std::size_t i) const { return of_items_[i]; }
   at::Tensor const& part_of_stretch(std::size_t i) const { return of_stretches_[i]; }
@@ -245,6 +249,7 @@ class GradientBuckets : Pinned {  // hooks keep its address
 
   std::vector<at::Tensor> of_items_ = {}, of_stretches_ = {}, of_buckets_ = {};  ///< parts of the tensors for each
   at::Tensor head_ = {};
+  double share_ = 1;  ///< 1 / the number of ranks
   ReadyHooks hooks_ = {};
   Group* group_ = nullptr;  ///< set while backward may start sums
   std::vector<bool> ready_ = {};
@@ -390,7 +395,7 @@ class GradientExchange {
     }
     double const share = 1.0 / group.place().world;
     for (std::size_t i = 0; i != riders.size(); ++i) riders[i] = numbers[plan.items.size() + i];
-    buckets_.scale(share);
+    buckets_.scale();
     for (std::size_t i = 0; i != plan.stretches.size(); ++i) write_stretch(i, numbers, share);
     for (auto const i : plan.loose) write_item(i, numbers[i], share);
   }

@@ -107,6 +107,7 @@ FULGURITE_BODY ReadyHooks::Hook::Hook(std::size_t n, Says s) : number(n), says(s
 
 FULGURITE_BODY void GradientBuckets::prepare(Group& group, std::int64_t head) {
   hooks_.clear();
+  share_ = 1.0 / group.place().world;
   for (std::size_t i = 0; i != plan.tensors.size(); ++i) {
     auto& tensor = plan.tensors[i];
     tensor.head = i == 0 ? (head + unit - 1) / unit * unit : 0;
@@ -138,9 +139,9 @@ FULGURITE_BODY void GradientBuckets::sum(Group& group) {
   sent_.clear();
 }
 
-FULGURITE_BODY void GradientBuckets::scale(double by) {
+FULGURITE_BODY void GradientBuckets::scale() {
   for (auto const& tensor : plan.tensors)
-    if (tensor.as_gradients) tensor.sums.mul_(by);
+    if (tensor.as_gradients && !tensor.divided_first()) tensor.sums.mul_(share_);
 }
 
 FULGURITE_BODY void GradientBuckets::look_at_parts() {
@@ -192,6 +193,8 @@ FULGURITE_BODY void GradientBuckets::fill(Bucket const& bucket) {
     if (gradient.defined()) of_items_[i].copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
     else of_items_[i].zero_();
   }
+  auto const& tensor = plan.tensors[bucket.tensor];
+  if (tensor.divided_first()) tensor.sums.narrow(0, bucket.begin, bucket.end - bucket.begin).mul_(share_);
 }
 
 FULGURITE_BODY void GradientBuckets::note(Bucket const& bucket) {
