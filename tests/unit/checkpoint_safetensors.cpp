@@ -102,7 +102,7 @@ TEST_CASE("safetensors: the bytes are the format's") {
   CHECK(empty.entries().empty());
 }
 
-TEST_CASE("safetensors: a file cut off anywhere is refused with its name and the byte") {
+TEST_CASE("safetensors: a file cut off anywhere is refused with its name and the byte", "[long]") {
   Folder const folder;
   write_safetensors(folder / "a", texts, handing(all));
   auto const text = content(folder / "a");
@@ -117,7 +117,7 @@ TEST_CASE("safetensors: a file cut off anywhere is refused with its name and the
   CHECK(error_of([&] { SafetensorsFile{cut}; }).find("1 bytes belong to no tensor") != std::string::npos);
 }
 
-TEST_CASE("safetensors: no byte of the header can be changed into something dangerous") {
+TEST_CASE("safetensors: no byte of the header can be changed into something dangerous", "[long]") {
   Folder const folder;
   write_safetensors(folder / "a", {}, handing({{"w", "F32", {2}, some(8)}, {"v", "U8", {3}, some(3)}}));
   auto const text = content(folder / "a");

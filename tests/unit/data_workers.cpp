@@ -206,7 +206,7 @@ TEST_CASE("workers stay from epoch to epoch, and run the start hook once; or end
   CHECK(started == 2);  // an error of a sample ends the epoch, and no worker
 }
 
-TEST_CASE("a worker that hangs ends the epoch with one Error, and the loader can be destroyed") {
+TEST_CASE("a worker that hangs ends the epoch with one Error, and the loader can be destroyed", "[long]") {
   for (bool stay : {true, false}) {
     Gated const data;
     std::weak_ptr<Gated::Gate> const left = data.gate;

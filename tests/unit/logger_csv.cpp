@@ -144,7 +144,7 @@ TEST_CASE("csv: no row is lost when the process is killed") {
   CHECK(text.find("\n1,0.5,500\n") != std::string::npos);
 }
 
-TEST_CASE("csv: killed at any moment, every row that was acknowledged is there") {
+TEST_CASE("csv: killed at any moment, every row that was acknowledged is there", "[long]") {
   Folder const folder;
   for (int round = 0; round != 8; ++round) {
     auto const path = folder / ("m" + std::to_string(round));

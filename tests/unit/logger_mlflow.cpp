@@ -65,7 +65,7 @@ std::map<std::string, std::string> contents(Folder const& folder) {
 
 }  // namespace
 
-TEST_CASE("mlflow: there may be more metrics than a process may open files") {
+TEST_CASE("mlflow: there may be more metrics than a process may open files", "[long]") {
   Folder const folder;
   logger::MlflowNames const names{"many", "one", &fixed_time};
   auto const root = folder.path / "mlruns/0";

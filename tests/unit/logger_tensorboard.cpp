@@ -224,7 +224,7 @@ TEST_CASE("tensorboard: hyper-parameters are what the hparams plugin reads") {
   CHECK(field(settings["optimizer"], 3) == "adam");
 }
 
-TEST_CASE("tensorboard: a file that was cut at any byte is gone on with behind its last whole record") {
+TEST_CASE("tensorboard: a file that was cut at any byte is gone on with behind its last whole record", "[long]") {
   Folder const folder;
   auto const clock = logger::EventClock{&fixed_time};
   {

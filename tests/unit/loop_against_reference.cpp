@@ -175,7 +175,8 @@ TEST_CASE("the plans that are known to be hard: the loops do what the reference 
   }
 }
 
-TEST_CASE("3000 random plans: every event, gradient, rate, counter and row of a fit is that of the reference") {
+TEST_CASE("3000 random plans: every event, gradient, rate, counter and row of a fit is that of the reference",
+          "[long]") {
   Plans random(1);
   std::string first;
   int different = 0;

@@ -324,7 +324,8 @@ auto generated() {
 
 }  // namespace
 
-TEST_CASE("where max_steps has cut an epoch short, each file leads to the rest of the unbroken run, event by event") {
+TEST_CASE("where max_steps has cut an epoch short, each file leads to the rest of the unbroken run, event by event",
+          "[long]") {
   std::string wrong;
   int inside = 0;
   said([&] {

@@ -433,7 +433,8 @@ TEST_CASE("slices of batches: a fit that fails between two of them ends as one t
   check_failures(40, of(std::type_identity<TwoStates>{}));
 }
 
-TEST_CASE("from each place: several training loaders, shuffled, with and without a size, whichever ends an epoch") {
+TEST_CASE("from each place: several training loaders, shuffled, with and without a size, whichever ends an epoch",
+          "[long]") {
   using data::CombineMode;
   auto const with = [](auto mode, auto other) {
     for (int const window : {1, 2})
@@ -458,7 +459,8 @@ TEST_CASE("from each place: an unsized loader that keeps its place, and one that
   }
 }
 
-TEST_CASE("where max_steps has cut an epoch short, each file goes on inside it with more steps, as if nothing had") {
+TEST_CASE("where max_steps has cut an epoch short, each file goes on inside it with more steps, as if nothing had",
+          "[long]") {
   cuts.clear();
   toy::world.files.clear();
   toy::Restored<std::uint64_t> const random(toy::world.rng);
@@ -649,7 +651,8 @@ TEST_CASE("from each place: rates that move every second step, rates that follow
   }
 }
 
-TEST_CASE("after a failure in a step, a validation, a hook or the pass for statistics a fit ends as one without it") {
+TEST_CASE("after a failure in a step, a validation, a hook or the pass for statistics a fit ends as one without it",
+          "[long]") {
   for (int const window : {1, 2}) {
     CAPTURE(window);
     check_failures(40, [&](Go const& go) { fit_automatic<Drawn>(go, window, toy::batches(5)); });

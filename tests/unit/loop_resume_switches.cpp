@@ -112,7 +112,7 @@ void does_nothing(Net&, std::string_view, long, Save const&) {}
 
 }  // namespace
 
-TEST_CASE("switches: a fit resumes from each file with what hooks had switched, and leaves the same files") {
+TEST_CASE("switches: a fit resumes from each file with what hooks had switched, and leaves the same files", "[long]") {
   Folder const folder;
   auto const file = [&](std::string const& run, long step) { return folder / (run + std::to_string(step)); };
   auto const acts = [&](std::string const& run) {
