@@ -34,7 +34,7 @@ class Error : public std::runtime_error {
  public:
   Error(std::string_view identifier, std::string const& sentence);
 
-  /// For example "fulgurite.options.max_epochs".
+  /// For example "fulgurite.options.range".
   std::string_view identifier() const noexcept;
 
  private:

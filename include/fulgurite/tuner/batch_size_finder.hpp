@@ -113,7 +113,7 @@ struct BatchSizeSearch {
   std::FILE* stream = stderr;         ///< where these lines are printed
 };
 
-/// Throws [fulgurite.tuner.range] if a number of the search is out of range.
+/// Throws [fulgurite.tuner.batch_size_option] if a number of the search is out of range.
 template <class Model, class Data>
 void check(BatchSizeSearch<Model, Data> const& search) {
   auto const at_least = [](char const* name, long value, long least) {
