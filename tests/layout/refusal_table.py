@@ -152,7 +152,7 @@ def calls():
                     name = tokens[i + 2][1]
                     if text in SAYS_LATER and tokens[i + 1][0] == '(' and name and re.fullmatch('[a-z_]+', name):
                         yield literal + name, False, sentence(tokens, i + 3)
-            if not re.fullmatch(IDENTIFIER, literal):
+            if not re.fullmatch(IDENTIFIER, literal) or tokens[at - 1][0] == '==':  # compared, not uttered
                 continue
             call = Call(tokens, at)
             if call.function.endswith('silence.has'):
@@ -188,6 +188,8 @@ class Sources:
             self.warned |= {identifier} if warns else set()
             if (text, warns) not in self.run_time[identifier]:
                 self.run_time[identifier].append((text, warns))
+        for said in self.run_time.values():  # of what only the run knows, nothing is worth a row beside another
+            said[:] = [one for one in said if one[0] != '…'] or said
         self.errors = {i for i, said in self.run_time.items() if not all(warns for _, warns in said)} | option_ids
         self.tests = {}
         for files in ('unit/*.cpp', 'cli/*.cpp', 'conformance/*.cpp', 'torch/**/*.cpp', 'static/*.cpp',
