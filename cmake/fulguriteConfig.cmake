@@ -132,7 +132,9 @@ function(fulgurite_torch_header_only libtorch)
   if(EXISTS ${lib}/libtorch_cuda.so)
     include(CheckCXXSourceRuns)
     set(CMAKE_REQUIRED_LINK_OPTIONS ${links})
-    set(CMAKE_REQUIRED_LIBRARIES ${cuda})
+    # These two come first, as a program loads them.
+    set(CMAKE_REQUIRED_LIBRARIES
+      -Wl,--push-state,--no-as-needed ${lib}/libtorch_cpu.so ${lib}/libc10.so -Wl,--pop-state ${cuda})
     set(CMAKE_REQUIRED_QUIET ${fulgurite_FIND_QUIETLY})
     check_cxx_source_runs("int main() {}" FULGURITE_CUDA_LOADS)
   endif()
