@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -87,6 +88,16 @@ def command(build: pathlib.Path, unit: str) -> tuple[list[str], pathlib.Path] | 
                 kept.append(word)
         return kept + ['-fdiagnostics-color=never'], pathlib.Path(entry['directory'])
     return None
+
+
+def clang() -> str:
+    """The clang that tools/dev takes: 19, else a newer one; empty if there is none."""
+    for name in ('clang++-19', 'clang++-20', 'clang++-21', 'clang++'):
+        if shutil.which(name):
+            said = subprocess.run([name, '-dumpversion'], capture_output=True, text=True).stdout
+            if int(said.split('.')[0]) >= 19:
+                return name
+    return ''
 
 
 def compile_only(

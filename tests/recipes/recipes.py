@@ -253,8 +253,7 @@ def release_by_default(shop: Workshop) -> list[str]:
 
 def compilers(build: str | None) -> list[str]:
     """That of a build folder, or g++, and the other one where it is installed."""
-    found = [name for name in ('g++', next(filter(shutil.which, ('clang++-19', 'clang++-20', 'clang++-21')), 'clang++'))
-             if shutil.which(name)]
+    found = [name for name in ('g++', flags.clang()) if shutil.which(name)]
     own = pathlib.Path(flags.command(pathlib.Path(build), 'bare_one.cpp')[0][0]).name if build else 'g++'
     return sorted(found, key=lambda name: ('clang' in name) != ('clang' in own))
 

@@ -44,8 +44,7 @@ OURS, RAW = 'examples/mnist.cpp', 'benchmarks/compile/mnist_raw.cpp'
 
 def compilers() -> dict[str, str]:
     """What is here: the kind, and the command."""
-    clangs = [name for name in ('clang++-19', 'clang++-20', 'clang++-21', 'clang++') if shutil.which(name)]
-    return ({'g++': 'g++'} if shutil.which('g++') else {}) | ({'clang++': clangs[0]} if clangs else {})
+    return {kind: name for kind, name in {'g++': 'g++', 'clang++': flags.clang()}.items() if shutil.which(name)}
 
 
 def libtorch(build: pathlib.Path) -> list[str]:
