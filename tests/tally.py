@@ -79,7 +79,9 @@ def skipped(build: pathlib.Path) -> list[str]:
     lines = []
     for test, report in results(build):
         if report is None:
-            reasons = re.findall(r'^(?:not )?ok\b.*# SKIP *(.*)$', test.get('stdout') or '', re.MULTILINE)
+            reasons = re.findall(r'^(?:(?:not )?ok\b.*|1\.\.0 *)# SKIP *(.*)$', test.get('stdout') or '', re.MULTILINE)
+            if test['result'] == 'SKIP' and not reasons:
+                reasons = (test.get('stdout') or 'status 77').splitlines()[-1:]
         else:
             said = re.findall(r'<Skip\b[^>]*>(.*?)</Skip>', report, re.S)
             reasons = [html.unescape(' '.join(why.split())) for why in said]
