@@ -13,6 +13,10 @@
 // inline, and each unit instantiates it anyway: long members are defined after the class. A function with a constraint
 // stays in its class, since g++ 12 and clang mangle its name differently.
 
+#if defined(__clang__) && __clang_major__ < 15  // 14 refuses consteval functions that are correct
+#error "[fulgurite.build.compiler] this clang is too old: use clang 19 or g++ 12, or a newer one"
+#endif
+
 #if defined(FULGURITE_IMPLEMENTATION) && !defined(FULGURITE_COMPILED)
 #define FULGURITE_COMPILED 1
 #endif
