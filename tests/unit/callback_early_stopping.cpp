@@ -102,6 +102,27 @@ TEST_CASE("early stopping: a run that a derived class has ended resumes with mor
   CHECK(epochs(3, CkptPath{folder / "end"}) == 4);
 }
 
+namespace {
+struct PrintEpoch {
+  void on_train_epoch_end(Context&) {}
+};
+}  // namespace
+
+TEST_CASE(
+    "early stopping: a run that it has ended resumes with more patience, also beside a callback without members") {
+  Folder const folder;
+  auto const epochs = [&](int patience, std::optional<CkptPath> const& from) {
+    Scripted model{.script = {5, 6, 7, 8, 9, 10}};
+    auto trainer = make_trainer<Scripted>(quick(6), SavingDevice{}, Float32{}, Automatic{}, PrintEpoch{},
+                                          EarlyStopping{Scripted::vl, {.patience = patience}});
+    trainer.fit(model, toy::batches(2), toy::batches(1), from);
+    trainer.save_checkpoint(folder / "end");
+    return trainer.progress().epoch;
+  };
+  CHECK(epochs(1, std::nullopt) == 2);
+  CHECK(epochs(3, CkptPath{folder / "end"}) == 4);
+}
+
 TEST_CASE("early stopping: the reason, the epoch, the sentence") {
   auto const patient = run({6, 5, 4, 4}, {.patience = 1});
   CHECK(patient.reason == StopReason::patience);

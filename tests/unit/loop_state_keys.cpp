@@ -64,6 +64,34 @@ struct Hears {
   void setup(auto&) { set_up = true; }
 };
 
+namespace theirs {
+/// The type of another library has the same name.
+struct Noting {
+  using Stateless = ByChoice;
+  long ends = 0;
+  void on_train_end() { ++ends; }
+};
+}  // namespace theirs
+struct Noting {
+  long ends = 0;
+  void on_train_end() { ++ends; }
+  void state(auto& archive) { archive("ends", ends); }
+};
+/// Its last bytes are padding, in which another callback may lie.
+struct Padded {
+  using Stateless = ByChoice;
+  double seconds = 0;
+  int ends = 0;
+  Padded() = default;
+  Padded(Padded const& other) : seconds(other.seconds), ends(other.ends) {}
+  void on_train_end() { ++ends; }
+};
+struct Small {
+  using Stateless = ByChoice;
+  bool ended = false;
+  void on_train_end() { ended = true; }
+};
+
 template <class... Cs>
 auto trainer_of(int epochs, Cs... callbacks) {
   return make_trainer<Rising>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, std::move(callbacks)...);
@@ -134,4 +162,21 @@ TEST_CASE("keys of states: callbacks that say one key are refused before the run
   auto apart = trainer_of(1, Says<Plain>{}, Says<Another>{.key = {"hers"}}, Hears{});
   apart.fit(model, std::vector<double>{1}, NoValidation{});
   CHECK(set_up);
+}
+
+TEST_CASE("keys of states: a callback is found at its address, and has the name of its state") {
+  Pack<Hears, theirs::Noting, Noting, Padded, Small> pack{
+      Slots<Hears, theirs::Noting, Noting, Padded, Small>(Hears{}, theirs::Noting{}, Noting{}, Padded{}, Small{})};
+  auto const all = loop::callbacks_of(pack);
+  CHECK(loop::names_of_callbacks(all) == std::vector<std::string>{"Hears", "Noting #2", "Noting", "Padded", "Small"});
+  auto const name = [&]<class T>(T const& callback) { return loop::name_of_callback(all, &callback); };
+  CHECK(name(pack.slots.get<theirs::Noting>()) == "Noting #2");  // at the address of the one without members
+  CHECK(name(pack.slots.get<Noting>()) == "Noting");
+  CHECK(name(pack.slots.get<Padded>()) == "Padded");
+  CHECK(name(pack.slots.get<Padded>().ends) == "Padded");
+  CHECK(name(pack.slots.get<Small>()) == "Small");
+  CHECK(name(set_up).empty());
+
+  Pack<Hears> alone{Slots<Hears>(Hears{})};
+  CHECK(loop::name_of_callback(loop::callbacks_of(alone), &alone.slots.get<Hears>()) == "Hears");
 }

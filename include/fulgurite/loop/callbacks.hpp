@@ -89,7 +89,7 @@ consteval bool is_inert_in_dev_run() {
 /// The type of a callback as facts and functions. A function that the callback does not have is null.
 struct CallbackTable {
   std::string_view type;   ///< the name of the type
-  std::size_t size;        ///< of an object, in bytes
+  std::size_t size;        ///< of an object, in bytes; 0 if it is empty
   bool says_key;           ///< true if it has `state_key()`
   bool keeps_checkpoints;  ///< true if it saves files during training
   bool prepares_saving;    ///< true if it has `before_save` or `after_save`
@@ -181,7 +181,7 @@ struct CallbackTableOf {
 
   static constexpr CallbackTable table{
       .type = type_name<C>(),
-      .size = sizeof(C),
+      .size = std::is_empty_v<C> ? 0 : sizeof(C),
       .says_key = SaysKey<C>,
       .keeps_checkpoints = judge::keeps_checkpoints<C>(),
       .prepares_saving = hook::before_save::named<C> || hook::after_save::named<C>,
@@ -234,7 +234,8 @@ std::array<AnyCallback, sizeof...(Cs)> callbacks_of(Pack<Cs...>& pack) {
 
 // The names under which participants keep their states in the run's files.
 
-/// The names of all callbacks in firing order. Files use them to say who was notified of an event.
+/// The names of all callbacks in firing order: those of `each_remembering`, and of callbacks without a state. Files use
+/// them to say who was notified of an event.
 std::vector<std::string> names_of_callbacks(Callbacks callbacks);
 
 /// The name of the callback at this address; a base or a member of it is enough. Empty if there is none.

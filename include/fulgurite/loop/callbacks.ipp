@@ -1,6 +1,8 @@
 #pragma once
 // The bodies of loop/callbacks.hpp.
 
+#include <algorithm>
+
 #include <fulgurite/loop/callbacks.hpp>
 
 namespace fulgurite::loop {
@@ -21,20 +23,27 @@ FULGURITE_BODY std::string numbered(std::set<std::string>& known, std::string co
 }
 
 FULGURITE_BODY std::vector<std::string> names_of_callbacks(Callbacks callbacks) {
-  std::vector<std::string> all;
-  std::set<std::string> known;
-  for (auto const& callback : callbacks) all.push_back(numbered(known, callback.state_key()));
+  std::vector<std::string> all(callbacks.size());
+  auto known = each_remembering(callbacks, [&](AnyCallback const& callback, std::string const& name) {
+    all[static_cast<std::size_t>(&callback - callbacks.data())] = name;
+  });
+  for (std::size_t i = 0; i != all.size(); ++i)
+    if (all[i].empty()) all[i] = numbered(known, callbacks[i].state_key());
   return all;
 }
 
 FULGURITE_BODY std::string name_of_callback(Callbacks callbacks, void const* part) {
-  auto const names = names_of_callbacks(callbacks);
-  auto const place = reinterpret_cast<std::uintptr_t>(part);
-  for (std::size_t i = 0; i != names.size(); ++i)
-    if (auto const begin = reinterpret_cast<std::uintptr_t>(callbacks[i].object);
-        place >= begin && place - begin < callbacks[i].table->size)
-      return names[i];
-  return {};
+  auto const address = [](void const* object) { return reinterpret_cast<std::uintptr_t>(object); };
+  AnyCallback const* found = nullptr;
+  for (auto const& callback : callbacks) {
+    auto const begin = address(callback.object), size = callback.table->size;
+    if (address(part) < begin || address(part) - begin >= std::max<std::size_t>(size, 1)) continue;
+    // An empty callback shares its address with others, and a small one may lie in the padding of one before it.
+    if (found == nullptr || std::pair(size != 0, begin) > std::pair(found->table->size != 0, address(found->object)))
+      found = &callback;
+  }
+  if (found == nullptr) return {};
+  return names_of_callbacks(callbacks)[static_cast<std::size_t>(found - callbacks.data())];
 }
 
 FULGURITE_BODY std::set<std::string> each_remembering(Callbacks callbacks,
