@@ -273,6 +273,37 @@ TEST_CASE(
   for (auto const& p : model.parameters()) CHECK(std::abs(p.grad()) <= 0.125);
 }
 
+namespace {
+struct Widens {
+  using Stateless = ByChoice;
+  void on_train_epoch_start(auto& ctx) {
+    if (ctx.current_epoch() == 0) ctx.accumulate(4);
+  }
+};
+}  // namespace
+
+TEST_CASE("another accumulation that is set between fits is in the snapshot and the file of that moment") {
+  Draws model;
+  auto trainer = of(1);
+  trainer.fit(model, toy::batches(4), NoValidation{});
+  CHECK(trainer.progress().global_step == 2);
+  trainer.set_optimization({.accumulate_grad_batches = 4});
+  trainer.set_options(epochs(2));
+  trainer.save_checkpoint("fours");
+  trainer.fit(model, toy::batches(4), NoValidation{}, snapshot(trainer));
+  CHECK(trainer.progress().global_step == 3);
+  trainer.fit(model, toy::batches(4), NoValidation{}, CkptPath{"fours"});
+  CHECK(trainer.progress().global_step == 3);
+
+  auto widened = toy::train<Draws>(epochs(1), Automatic{.accumulate_grad_batches = 2}, Widens{});
+  widened.fit(model, toy::batches(4), NoValidation{});
+  CHECK(widened.progress().global_step == 1);
+  widened.set_optimization({.accumulate_grad_batches = 2, .clip = ClipValue{0.125}});  // the hook's windows stay
+  widened.set_options(epochs(2));
+  widened.fit(model, toy::batches(4), NoValidation{}, snapshot(widened));
+  CHECK(widened.progress().global_step == 2);
+}
+
 TEST_CASE("a program that asks for other windows than the one that wrote the file has its own") {
   Draws model, then, same;
   auto first = of(1);

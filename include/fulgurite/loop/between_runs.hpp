@@ -351,7 +351,12 @@ class BetweenRuns {
   /// Sets accumulation, clipping or slices for later runs: `trainer.set_optimization({.clip = ClipNorm{1}})`.
   void set_optimization(typename R::Optimization optimization) {
     refuse_open(state_, "set_optimization");
-    if constexpr (R::automatic) check(optimization);
+    if constexpr (R::automatic) {
+      check(optimization);
+      // A file or snapshot of this moment holds the new length. One that a hook has set stays while this is the same.
+      auto const batches = optimization.accumulate_grad_batches;
+      if (batches != state_.optimization.accumulate_grad_batches) state_.asked.window_length = batches;
+    }
     state_.optimization = std::move(optimization);
   }
 
