@@ -396,3 +396,37 @@ TEST_CASE(
   CHECK(*ranks[0].result == std::vector<double>{40, 80, -55, 45});  // the sum of 1 to 10, twice, over two ranks
   CHECK(*ranks[1].result == std::vector<double>{50, 100, -55, 45});
 }
+
+namespace {
+
+struct FailsToValidate : toy::Slope {
+  bool fails = true;
+  void validation_step(double) const {
+    if (fails) throw Error("fulgurite.test.planned", "a validation failed");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("between fits: after an evaluation that failed, a file still has the place where the last fit ended") {
+  auto const trained = [](std::optional<bool> fails) {
+    FailsToValidate model;
+    auto options = epochs(2);
+    options.max_steps = 6;
+    auto trainer = toy::train<FailsToValidate>(options, Automatic{});
+    trainer.fit(model, toy::batches(10), NoValidation{});
+    if (fails) {
+      model.fails = *fails;
+      CHECK(error_of([&] { trainer.validate(model, toy::batches(1)); }).empty() != *fails);
+    }
+    trainer.save_checkpoint("end");
+    options.max_steps = 14;
+    auto then = toy::train<FailsToValidate>(options, Automatic{});
+    said([&] { then.fit(model, toy::batches(10), NoValidation{}, CkptPath{"end"}); });
+    return model.stepped;
+  };
+  auto const whole = trained({});
+  CHECK(whole.size() == 14);
+  CHECK(trained(false) == whole);
+  CHECK(trained(true) == whole);
+}

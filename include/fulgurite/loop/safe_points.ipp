@@ -373,11 +373,11 @@ FULGURITE_BODY void clean_up(RunCore& run, std::exception const& error, CleanUp 
     run.made.outcome.ended_by.clear();
     run.stop_clock();
     still([&] { note_switches(run, switches_for_program(run)); });
+    run.point = {};
+    run.progress.batch = run.progress.window_start = 0;  // so that a later fit begins the epoch from its first batch
   }
   run.switches.by_program = false;
   run.facts = {};
-  run.point = {};
-  run.progress.batch = run.progress.window_start = 0;  // so that a later fit begins the epoch from its first batch
 }
 
 }  // namespace fulgurite::loop
