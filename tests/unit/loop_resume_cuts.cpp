@@ -568,8 +568,7 @@ TEST_CASE(
 
 TEST_CASE("where max_steps has cut an epoch short and stays, files of a run that trains nothing lead inside it, too") {
   std::string wrong;
-  auto const fit = fit_of<Drifts>(Automatic{}, fives, Keeps{});
-  said([&] {
+  auto const check = [&](Fit const& fit) {
     auto const whole = trace(fit, {});
     files.clear();
     trace(fit, {.steps = 7});
@@ -580,6 +579,10 @@ TEST_CASE("where max_steps has cut an epoch short and stays, files of a run that
       auto const rest = ends_of(whole, now.size());
       if (now != rest) wrong += file + "\n" + reference::parting(rest, now) + "\n";
     }
+  };
+  said([&] {
+    check(fit_of<Drifts>(Automatic{}, fives, Keeps{}));
+    check(fit_of<Drifts>(Automatic{}, [] { return resumed::Shuffled<toy::draw>(); }, Keeps{}));
   });
   INFO(wrong);
   CHECK(wrong.empty());

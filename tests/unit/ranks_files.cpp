@@ -152,9 +152,12 @@ TEST_CASE("ranks: where a limit has cut an epoch short, all go on inside it once
       steps.max_steps = most;
       time.max_time = std::chrono::seconds(2 * most);  // a step takes two
       for (auto const& limit : {steps, time})
-        for (std::string const file : {"end of epoch", "end of fit"}) {
-          CAPTURE(ahead, most, file, limit.max_steps.has_value());
+        for (auto const& [file, starts] :
+             {std::pair("end of epoch", 1), std::pair("end of fit", 1), std::pair("end of fit", 2)}) {
+          CAPTURE(ahead, most, file, starts, limit.max_steps.has_value());
           require_fine(toy::on_ranks(2, [&](Rank rank) { return limited(rank, limit, std::nullopt, ahead); }));
+          if (starts == 2)  // trains nothing, and writes the file again
+            require_fine(toy::on_ranks(2, [&](Rank rank) { return limited(rank, limit, CkptPath{file}, ahead); }));
           auto const rest = toy::on_ranks(2, [&](Rank rank) { return limited(rank, {}, CkptPath{file}, 0); });
           require_fine(rest);
           for (std::size_t r : {0U, 1U}) {

@@ -431,14 +431,13 @@ class OpenFit : Pinned {
     left_early_ = run_.point.left_early;
     resumed_->load_switches();
     run_.due.posted.clear();  // the finished run has written the rows of its start
-    if constexpr (data_has_state<R, Source>)
-      if (!run_.asked.options.limit_train_batches.none()) {
-        plan_ = plan_training(run_, source_);
-        check_validation(run_, source_);
-        resumed_->load_data();
-        keep_data();
-      }
-    resumed_->load_random();
+    bool const asks_for_loaders = data_has_state<R, Source> && !run_.asked.options.limit_train_batches.none();
+    if (asks_for_loaders) {
+      plan_ = plan_training(run_, source_);
+      check_validation(run_, source_);
+    }
+    resumed_->load_place();
+    if (asks_for_loaders) keep_data();
     run_.loading.resuming = run_.loading.half_loaded = false;
     loaded_place_ = run_.loading.training_is_open;
   }

@@ -360,19 +360,21 @@ class Resumption {
     if (reopened_) or_restore([&] { go_back_before_cut(run_, pack_); });
   }
 
-  /// For a run that has nothing left to train: restores the random state that the file's fit ended with.
-  void load_random() {
-    auto random = R::Backend::rng_state();
-    file_->load([&](auto& archive) { archive.child("random", random); });
-    random.restore();
-  }
-  /// For such a run: what hooks have frozen, or switched to eval mode.
+  /// For a run that has nothing left to train: what hooks have frozen, or switched to eval mode.
   void load_switches() {
     or_restore([&] { load_own([&](auto& archive) { fold_switches(run_, archive); }); });
   }
-  /// For such a run: loads the state of its loaders, which must exist.
-  void load_data() {
-    or_restore([&] { file_->load([&](auto& archive) { fold_loaders(run_, source_, archive); }); });
+  /// For such a run: its place in its data, of loaders only if they were requested; its random state; and what each
+  /// rank has for itself. A file of it continues where this one does.
+  void load_place() {
+    or_restore([&] {
+      file_->load([&](auto& archive) {
+        fold_loader(run_, source_, archive);
+        fold_parts_of_all(run_, archive);
+        fold_random(run_, archive);
+      });
+      take_own_part(run_, source_);
+    });
   }
 
  private:
