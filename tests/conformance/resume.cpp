@@ -301,6 +301,10 @@ TEST_CASE("C146 resume: which file best, last and a path mean") {
   auto const warning = said([&] { bare.fit(anew, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
   CHECK(warning.starts_with("warning: [fulgurite.resume.no_last] "));
   CHECK(bare.progress().global_step == 4);
+  CHECK(said([&] { bare.validate(anew, toy::batches(1), CkptPath{"last"}); }) ==
+        "warning: [fulgurite.resume.no_last] CkptPath{\"last\"}: no callback of this trainer has left a file, so the "
+        "model is evaluated as it is\n");
+  CHECK(anew.p.value() == 4);
   // The newest file of the folder, in another process: a trainer that has written nothing.
   auto later = make_trainer<Scripted>(quick(4), SavingDevice{}, Float32{}, Automatic{},
                                       ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .save_last = true}});

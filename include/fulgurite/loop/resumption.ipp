@@ -183,8 +183,10 @@ FULGURITE_BODY std::shared_ptr<void const> StartingFile::take(RunCore& run) {
                 "CkptPath{\"hpc\"}: no callback of this trainer has left a file for a scheduler that starts the run "
                 "again: name a file, or leave it out");
   if (!file_ && from_)
-    run.warn("fulgurite.resume.no_last",
-             "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run starts from the beginning");
+    run.warn_each(
+        "fulgurite.resume.no_last",
+        std::string("CkptPath{\"last\"}: no callback of this trainer has left a file, so ") +
+            (run.loading.evaluates ? "the model is evaluated as it is" : "the run starts from the beginning"));
   return std::exchange(file_, nullptr);
 }
 
