@@ -172,6 +172,32 @@ TEST_CASE("restore puts weights, optimizers, callbacks, counters, values and ran
   CHECK(toy::world.files["now"].state == toy::world.files["then"].state);
 }
 
+TEST_CASE("a stop that was requested is in a snapshot and in a file until a limit changes between fits") {
+  auto const steps_after = [](long batch, auto change, bool through_file) {
+    Draws model;
+    auto trainer = toy::train<Draws>(epochs(3), Automatic{}, toy::stop_at(0, batch));
+    trainer.fit(model, toy::batches(4), NoValidation{});
+    CHECK(trainer.progress().global_step == batch + 1);
+    auto options = trainer.given_options();
+    change(options);
+    trainer.set_options(options);
+    if (through_file) {
+      trainer.save_checkpoint("stopped");
+      trainer.fit(model, toy::batches(4), NoValidation{}, CkptPath{"stopped"});
+    } else {
+      trainer.fit(model, toy::batches(4), NoValidation{}, snapshot(trainer));
+    }
+    return trainer.progress().global_step;
+  };
+  for (bool const through_file : {false, true})
+    for (long const batch : {1, 3}) {  // inside of the epoch, and at its end
+      CAPTURE(through_file, batch);
+      CHECK(steps_after(batch, [](auto& options) { options.max_epochs = 4; }, through_file) == 16);
+      CHECK(steps_after(batch, [](auto& options) { options.max_steps = 7; }, through_file) == 7);
+      CHECK(steps_after(batch, [](auto& options) { options.log_every_n_steps = 9; }, through_file) == batch + 1);
+    }
+}
+
 TEST_CASE("an evaluation takes the weights of a snapshot, and leaves counters and callbacks") {
   Draws model;
   auto trainer = of(1);

@@ -344,7 +344,10 @@ class BetweenRuns {
   void set_options(TrainerOptions options) {
     refuse_open(state_, "set_options");
     check(options);
-    state_.asked.options = effective(options);
+    auto in_effect = effective(options);
+    // A requested stop lasts until a limit changes; a file or snapshot of this moment has the new limits.
+    if (Limits(in_effect) != Limits(state_.asked.options)) state_.due.stop = state_.due.stop_before_cut = {};
+    state_.asked.options = std::move(in_effect);
     state_.asked.given = std::move(options);
   }
 
