@@ -198,6 +198,20 @@ TEST_CASE("a stop that was requested is in a snapshot and in a file until a limi
     }
 }
 
+TEST_CASE("a stop that was requested after a snapshot is gone when that is restored") {
+  Draws model;
+  auto trainer = toy::train<Draws>(epochs(1), Automatic{}, toy::stop_at(1, 3));
+  trainer.fit(model, toy::batches(4), NoValidation{});
+  trainer.set_options(epochs(3));
+  auto const kept = snapshot(trainer);
+  trainer.save_checkpoint("then");
+  trainer.fit(model, toy::batches(4), NoValidation{});
+  CHECK(trainer.progress().epoch == 2);
+  restore(trainer, kept);
+  trainer.save_checkpoint("now");
+  CHECK(toy::world.files["now"].state == toy::world.files["then"].state);
+}
+
 TEST_CASE("an evaluation takes the weights of a snapshot, and leaves counters and callbacks") {
   Draws model;
   auto trainer = of(1);

@@ -79,6 +79,8 @@ void RunPosition::fold_stop(auto& archive) {
   if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
     if (limits != Limits(run_.asked.options)) stop = {};
     for (auto const& one : due.other_monitors) stop.withdraw(one);
+    // Where a snapshot is restored; in a fit that resumes, hooks may have requested a stop already.
+    if (!run_.loading.fit_is_open) due.stop = {};
     if (stop.asked) due.stop.asked = true, due.stop.by_time = false, due.stop.why = stop.why;
     for (auto const& one : stop.monitors) due.stop.set_monitor(one, true);
     due.stop.holds = due.stop.holds || stop.holds;
