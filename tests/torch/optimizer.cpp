@@ -296,6 +296,12 @@ TEST_CASE("all groups' parameters are one list, and follow later additions", "[o
   ours->add_param_group(optim::OptimizerParamGroup({torch::ones({1}).requires_grad_()}));
   CHECK(ours.parameters().size() == 3);
   CHECK(&ours.raw() == ours.operator->());
+  auto const other = torch::ones({4}).requires_grad_();
+  ours->param_groups()[1].params()[0] = other;
+  CHECK(ours.parameters()[1].is_same(other));
+  other.mutable_grad() = torch::ones({4});
+  ours.zero_grad();
+  CHECK_FALSE(other.grad().defined());
 }
 
 TEST_CASE("zero_grad drops gradients that are views, where LibTorch's own throws", "[optimizer]") {

@@ -109,7 +109,7 @@ class TorchGroups {
   /// Records the options that the program has given to groups added since the last call.
   void note_options(torch::optim::Optimizer const& optimizer);
   GivenOptions const& given() const { return given_; }
-  /// The parameters of all groups in one list, which is rebuilt only after parameters were added.
+  /// The parameters of all groups in one list, which is rebuilt only if they are others than before.
   std::vector<at::Tensor>& parameters(torch::optim::Optimizer const& optimizer);
   void zero_grad(torch::optim::Optimizer const& optimizer);
   void add_group(torch::optim::Optimizer& optimizer, std::string_view name, std::vector<at::Tensor> const& added,

@@ -318,9 +318,13 @@ FULGURITE_BODY void TorchGroups::note_options(torch::optim::Optimizer const& opt
 }
 
 FULGURITE_BULK_BODY std::vector<at::Tensor>& TorchGroups::parameters(torch::optim::Optimizer const& optimizer) {
-  std::size_t count = 0;
-  for (auto const& group : optimizer.param_groups()) count += group.params().size();
-  if (count != parameters_.size()) {
+  std::size_t count = 0, known = 0;
+  for (auto const& group : optimizer.param_groups())
+    for (auto const& parameter : group.params()) {
+      known += count < parameters_.size() && parameters_[count].is_same(parameter);
+      ++count;
+    }
+  if (count != known || count != parameters_.size()) {
     parameters_.clear();
     parameters_.reserve(count);
     for (auto const& group : optimizer.param_groups())
