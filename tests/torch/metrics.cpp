@@ -406,6 +406,13 @@ TEST_CASE("a metric goes on from its saved state, and refuses that of another on
   for (double const loss : {1.0, 2.0, 4.0}) running.update(loss);
   fulgurite::load_state_text(again, fulgurite::state_text(running));
   CHECK(again.compute() == 3);
+  Meter scores{AUROC{}}, of_classes{AUROC{.num_classes = 4}};
+  scores.update(d.chance, d.positive);
+  auto const area = scores.compute();
+  of_classes.update(d.scores.softmax(1), d.labels);
+  CHECK_THROWS_WITH(fulgurite::load_state_text(scores, fulgurite::state_text(of_classes)),
+                    StartsWith("[fulgurite.checkpoint.state_entry] the saved samples of a metric have shape [60, 5]"));
+  CHECK(scores.compute() == area);
   Meter four{Accuracy{.num_classes = 4}}, two{Accuracy{}};
   four.update(d.scores, d.labels);
   two.update(d.chance, d.positive);

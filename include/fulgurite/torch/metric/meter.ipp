@@ -336,11 +336,21 @@ FULGURITE_BULK_BODY at::Tensor KeptWindow::last(at::Tensor const& values) const 
   return values.slice(0, std::max<std::int64_t>(0, values.size(0) - window_));
 }
 
+/// For saved tensors of another shape than the metric's.
+[[noreturn]] FULGURITE_BODY void refuse_saved(std::string const& what, at::Tensor const& saved,
+                                              std::string const& here) {
+  throw Error("fulgurite.checkpoint.state_entry",
+              "the saved " + what + " of a metric have shape " + shape_text(saved.sizes()) + ", here they are " + here +
+                  ": load them into a metric of the options that it was saved with");
+}
+
 void KeptSamples::state(auto& archive) {
   constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
   at::Tensor all = loading || parts_.empty() ? at::Tensor() : together();
   archive.tensor("samples", all);
   if constexpr (loading) {
+    if (all.defined() && (all.dim() != 2 || all.size(1) != width_))
+      refuse_saved("samples", all, "rows of " + std::to_string(width_));
     parts_.clear();
     if (all.defined()) add(all);
   }
@@ -352,9 +362,7 @@ void KeptSums::state(auto& archive) {
   archive.tensor("sums", sums_);
   if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
     if (sums_.defined() && (sums_.dim() != 1 || static_cast<std::size_t>(sums_.numel()) != size_))
-      throw Error("fulgurite.checkpoint.state_entry",
-                  "the saved sums of a metric have shape " + shape_text(sums_.sizes()) + ", here they are " +
-                      std::to_string(size_) + ": load them into a metric of the options that it was saved with");
+      refuse_saved("sums", sums_, std::to_string(size_));
 }
 FULGURITE_STATE(KeptSums)
 
