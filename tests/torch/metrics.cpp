@@ -406,6 +406,9 @@ TEST_CASE("a metric goes on from its saved state, and refuses that of another on
   for (double const loss : {1.0, 2.0, 4.0}) running.update(loss);
   fulgurite::load_state_text(again, fulgurite::state_text(running));
   CHECK(again.compute() == 3);
+  Meter narrow{MeanOfLast{.window = 1}};
+  fulgurite::load_state_text(narrow, fulgurite::state_text(running));
+  CHECK(narrow.compute() == 4);  // of its own window
   Meter scores{AUROC{}}, of_classes{AUROC{.num_classes = 4}};
   scores.update(d.chance, d.positive);
   auto const area = scores.compute();

@@ -369,6 +369,11 @@ FULGURITE_STATE(KeptSums)
 void KeptWindow::state(auto& archive) {
   if constexpr (std::remove_cvref_t<decltype(archive)>::loading) values_.reset();
   archive.tensor("values", values_);
+  if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+    if (!values_.defined()) return;
+    if (values_.dim() != 1) refuse_saved("values", values_, "one row of them");
+    values_ = last(values_).clone();  // the file's window may be longer
+  }
 }
 FULGURITE_STATE(KeptWindow)
 
