@@ -179,6 +179,15 @@ TEST_CASE("metrics have scikit-learn's values, batch by batch and merged") {
   CHECK(value_of(Perplexity{}, d.scores, d.every) == Approx(oracle::perplexity));
 }
 
+TEST_CASE("binned metrics compare scores with their limits in the type of the scores, as torchmetrics does") {
+  // In single precision 0.7 is less than in double precision; it is in the bin that begins there, with 0.75.
+  for (auto const type : {at::kFloat, at::kDouble}) {
+    Meter binned{BinnedAUROC{.thresholds = 11}};
+    binned.update(torch::tensor({0.7, 0.75, 0.65}, type), torch::tensor({1, 0, 0}, at::kLong));
+    CHECK(binned.compute() == 0.75);
+  }
+}
+
 TEST_CASE("R2 does not lose digits where targets lie far from 0") {
   auto const noise = torch::arange(60000, at::kDouble).mul(0.7).sin(), error = torch::arange(60000, at::kDouble).cos();
   auto const around = [&](double offset) {

@@ -180,7 +180,8 @@ FULGURITE_BULK_BODY at::Tensor rows_of(Scored const& of, bool logits) {
 
 /// Returns [for each head: negatives in each bin, positives in each bin; no class; not a number; no probability].
 FULGURITE_BULK_BODY at::Tensor bins_of(Scored const& of, long classes, long thresholds, bool logits) {
-  auto scores = of.scores.to(at::kDouble).contiguous();
+  // The limits have the type of the scores, so that a score of 0.7F is not below the limit of 0.7.
+  auto scores = of.scores.to(of.scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).contiguous();
   if (logits) scores = scores.size(1) == 1 ? scores.sigmoid() : scores.softmax(1);
   auto const labels = of.labels.unsqueeze(1);
   std::int64_t const heads = scores.size(1), bins = thresholds + 1, total = heads * 2 * bins;
