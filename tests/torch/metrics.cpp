@@ -188,6 +188,15 @@ TEST_CASE("binned metrics compare scores with their limits in the type of the sc
   }
 }
 
+TEST_CASE("a threshold is compared with probabilities of class 1 alone, and refused where it would be ignored") {
+  Meter strict{Accuracy{.threshold = 0.9}};
+  CHECK_THROWS_WITH(strict.update(torch::tensor({{0.4F, 0.6F}}), torch::tensor({1}, at::kLong)),
+                    StartsWith("[fulgurite.metric.shape] Accuracy was given predictions of shape [1, 2] and a target "
+                               "of shape [1]: with a .threshold it takes the probabilities of class 1"));
+  strict.update(torch::tensor({0.6F, 0.95F}), torch::tensor({0, 1}, at::kLong));
+  CHECK(strict.compute() == 1);
+}
+
 TEST_CASE("R2 does not lose digits where targets lie far from 0") {
   auto const noise = torch::arange(60000, at::kDouble).mul(0.7).sin(), error = torch::arange(60000, at::kDouble).cos();
   auto const around = [&](double offset) {

@@ -249,6 +249,9 @@ TEST_CASE("options of metrics are judged by the compiler where they are constant
   static_assert(F1{.num_classes = 3, .average = Average::positive}.fault() != nullptr);
   static_assert(Accuracy{.threshold = -1}.fault() != nullptr);
   static_assert(ConfusionMatrix{.threshold = 2, .logits = true}.fault() != nullptr);
+  static_assert(Accuracy{.num_classes = 10, .threshold = 0.9}.fault() != nullptr);
+  static_assert(ConfusionMatrix{.num_classes = 3, .threshold = 0.4}.fault() != nullptr);
+  static_assert(F1{.num_classes = 3, .logits = true}.fault() == nullptr);
   static_assert(BinnedAUROC{.thresholds = 1}.fault() != nullptr);
   static_assert(R2{.outputs = 0}.fault() != nullptr);
   static_assert(MeanOfLast{.window = 0}.fault() != nullptr);

@@ -91,6 +91,8 @@ constexpr char const* class_fault(long num_classes, Average average = Average::m
     return "Average::positive is of two classes: say Average::macro";
   if (!(threshold >= 0 && threshold <= 1))
     return ".threshold must be a probability, from 0 to 1, also with .logits = true";
+  if (threshold != 0.5 && num_classes != 2)
+    return ".threshold is of two classes: of more, the one with the highest score is predicted";
   return nullptr;
 }
 

@@ -103,7 +103,7 @@ FULGURITE_BULK_BODY Judged judge(at::Tensor const& predictions, at::Tensor const
   require_labels(predictions, target, who);
   auto const labels = target.detach().reshape({-1}).to(at::kLong);
   at::Tensor predicted, unsound, outside;
-  if (are_scores(predictions, target, classes)) {
+  if (threshold == 0.5 && are_scores(predictions, target, classes)) {
     auto const scores = flat_scores(predictions, classes);
     unsound = scores.isnan().any(1);
     predicted = scores.argmax(1);
@@ -125,6 +125,9 @@ FULGURITE_BULK_BODY Judged judge(at::Tensor const& predictions, at::Tensor const
     std::string wanted = "give scores [batch, " + std::to_string(classes) + ", ...] of labels [batch, ...]";
     if (top_k == 1) wanted += ", or the predicted classes in the labels' shape";
     if (top_k == 1 && classes == 2) wanted += ", or probabilities of class 1 (with .logits logits) in that shape";
+    if (threshold != 0.5)
+      wanted = "with a .threshold it takes the probabilities of class 1 in the labels' shape, such as "
+               "logits.softmax(1).select(1, 1)";
     refuse_shapes(predictions, target, who, wanted);
   }
   auto place = places(labels, classes, ignore_index, unsound, outside);
