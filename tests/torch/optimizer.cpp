@@ -10,6 +10,7 @@
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/optim/first_order.hpp>
+#include <fulgurite/torch/optim/lbfgs.hpp>
 
 namespace {
 using fulgurite::LibTorch;
@@ -527,4 +528,22 @@ TEST_CASE("a group that is added during a fit has no tensor of the optimizer, an
   auto const more = torch::ones({1}).requires_grad_();
   CHECK_THROWS_WITH(ours.add_group({more, more}, 0.1), StartsWith("[fulgurite.optimizer.twice]"));
   CHECK(ours.groups() == 2);
+}
+
+TEST_CASE("a refusal of an option has its value as it is, and the rule for it", "[optimizer]") {
+  using Catch::Matchers::Equals;
+  std::vector const p{torch::ones({1}).requires_grad_()};
+  CHECK_THROWS_WITH(fulgurite::optim::Adam(p, {.lr = -1e-8}),
+                    Equals("[fulgurite.optim.option] Adam's lr = -1e-08 is not allowed: rates, eps, decays and momenta "
+                           "must not be negative, betas must be in [0, 1)"));
+  CHECK_THROWS_WITH(fulgurite::optim::SGD(p, {.lr = 0.1, .nesterov = true}),
+                    Equals("[fulgurite.optim.option] SGD's nesterov = true is not allowed: it needs a momentum above "
+                           "0, and a dampening of 0"));
+  CHECK_THROWS_WITH(fulgurite::optim::LBFGS(p, {.max_iter = 0}),
+                    Equals("[fulgurite.optim.option] LBFGS's max_iter = 0 is not allowed: it must be at least 1"));
+  CHECK_THROWS_WITH(fulgurite::optim::LBFGS(p, {.history_size = 0}),
+                    Equals("[fulgurite.optim.option] LBFGS's history_size = 0 is not allowed: it must be at least 1"));
+  CHECK_THROWS_WITH(fulgurite::optim::LBFGS(p, {.line_search_fn = "wolfe"}),
+                    Equals("[fulgurite.optim.option] LBFGS's line_search_fn = \"wolfe\" is not allowed: it is "
+                           "\"strong_wolfe\" or nullopt"));
 }

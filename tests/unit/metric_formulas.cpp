@@ -260,6 +260,7 @@ TEST_CASE("options of metrics are judged by the compiler where they are constant
   CHECK_THROWS_WITH(HostMeter<Accuracy>({.threshold = 1.5, .logits = true}),
                     StartsWith("[fulgurite.metric.options] Accuracy: .threshold must be a probability, from 0 to 1, "
                                "also with .logits = true, got 1.5"));
+  CHECK_THROWS_WITH(HostMeter<Accuracy>({.threshold = -1e-8}), ContainsSubstring("got -1e-08"));
   HostMeter<Accuracy> ten(Accuracy{.num_classes = 10}), two;
   CHECK_THROWS_WITH(ten.merge(two), StartsWith("[fulgurite.metric.merge] Accuracy cannot be merged"));
 }

@@ -125,6 +125,8 @@ TEST_CASE("constants that make no schedule are an Error from the first factor on
     return said;
   };
   double const nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(refused(Constant{-1e-8}) ==
+        "[fulgurite.schedule.constants] schedule::Constant with .factor = -1e-08: it must be finite and not negative");
   CHECK(refused(Step{0}) == "[fulgurite.schedule.constants] schedule::Step with .size = 0: it must be at least 1");
   refused(Step{3, -0.1});
   refused(Exponential{nan});

@@ -48,6 +48,9 @@ std::string listed(auto const& items) {
   });
 }
 
+/// The shortest text that reads back as the same double; "nan", "inf", "-inf" for other values.
+std::string exact(double value);
+
 namespace utf8 {
 
 // The only decoder of UTF-8: where a character ends, and whether it is valid.

@@ -125,11 +125,6 @@ struct Table {
   TableColumn const& column(std::string_view wanted) const;
 };
 
-namespace typing {
-/// Formats a number for an Error.
-std::string shown(double value);
-}  // namespace typing
-
 /// A value as a float. Throws [fulgurite.data.too_large], with line and column, if a float cannot hold it.
 float as_float(double value, Table const& table, TableColumn const& column, std::size_t row);
 

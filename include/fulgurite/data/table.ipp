@@ -163,25 +163,11 @@ FULGURITE_BULK_BODY TableColumn const& Table::column(std::string_view wanted) co
               name + ": there is no column '" + std::string(wanted) + "': it has " + all + "; name one of them");
 }
 
-}  // namespace fulgurite::data
-
-namespace fulgurite::data::typing {
-
-FULGURITE_BODY std::string shown(double value) {
-  std::array<char, 32> text{};
-  auto const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
-}
-
-}  // namespace fulgurite::data::typing
-
-namespace fulgurite::data {
-
 FULGURITE_BULK_BODY float as_float(double value, Table const& table, TableColumn const& column, std::size_t row) {
   auto const narrow = static_cast<float>(value);
   if (std::isfinite(narrow)) return narrow;
   throw Error("fulgurite.data.too_large",
-              table.name + ": line " + std::to_string(table.lines[row]) + " has " + typing::shown(column.numbers[row]) +
+              table.name + ": line " + std::to_string(table.lines[row]) + " has " + exact(column.numbers[row]) +
                   " in the column '" + column.name +
                   "', which as it is given to the model would be beyond the largest float, 3.4e38: mend the value, or "
                   "give the column in another unit");

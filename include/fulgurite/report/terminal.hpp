@@ -137,8 +137,7 @@ std::string bytes_text(std::int64_t bytes);
 /// Whole seconds in tqdm's format: 75.4 is "01:15", 3725 is "1:02:05".
 std::string clock_text(double seconds);
 
-/// The shortest text that reads back as the same double; "nan", "inf", "-inf" for other values.
-std::string exact(double value);
+using fulgurite::exact;
 
 }  // namespace fulgurite::report
 

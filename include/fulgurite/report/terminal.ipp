@@ -289,11 +289,6 @@ FULGURITE_BULK_BODY std::string clock_text(double seconds) {
   return text.data();
 }
 
-FULGURITE_BULK_BODY std::string exact(double value) {
-  std::array<char, 32> text{};
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
-}
-
 FULGURITE_BODY std::string yaml(double value) {
   if (std::isnan(value)) return ".nan";
   if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";

@@ -16,6 +16,7 @@
 #include <fulgurite/core/body.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/core/types.hpp>
 #include <fulgurite/fwd.hpp>
 
@@ -63,8 +64,11 @@ inline constexpr bool counts_steps = [] {
 /// is when the optimizers are made.
 template <class Value>
 [[noreturn]] void refuse(char const* schedule, char const* constant, Value value, char const* rule) {
-  throw Error("fulgurite.schedule.constants", std::string("schedule::") + schedule + " with ." + constant + " = " +
-                                                  std::to_string(value) + ": " + rule);
+  std::string text;
+  if constexpr (std::is_floating_point_v<Value>) text = exact(value);
+  else text = std::to_string(value);
+  throw Error("fulgurite.schedule.constants",
+              std::string("schedule::") + schedule + " with ." + constant + " = " + text + ": " + rule);
 }
 
 /// Checks the constants of a schedule if it can check them, also inside sequences and products.

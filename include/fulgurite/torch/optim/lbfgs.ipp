@@ -94,11 +94,11 @@ FULGURITE_BULK_BODY ParameterState LBFGS::state() const {
 
 FULGURITE_BULK_BODY LBFGS::Options const& LBFGS::checked(Options const& o) {
   require_option(o.lr >= 0, name(), "lr", o.lr);
-  require_option(o.max_iter >= 1, name(), "max_iter (which must be at least 1)", static_cast<double>(o.max_iter));
-  require_option(o.history_size >= 1, name(), "history_size (which must be at least 1)",
-                 static_cast<double>(o.history_size));
-  require_option(!o.line_search_fn || *o.line_search_fn == "strong_wolfe", name(),
-                 "line_search_fn (which must be \"strong_wolfe\" or nullopt)", 0);
+  if (o.max_iter < 1) refuse_option(name(), "max_iter", std::to_string(o.max_iter), "it must be at least 1");
+  if (o.history_size < 1)
+    refuse_option(name(), "history_size", std::to_string(o.history_size), "it must be at least 1");
+  if (o.line_search_fn && *o.line_search_fn != "strong_wolfe")
+    refuse_option(name(), "line_search_fn", '"' + *o.line_search_fn + '"', "it is \"strong_wolfe\" or nullopt");
   return o;
 }
 

@@ -271,7 +271,10 @@ void as_libtorch_rounds(Rule const& rule, T* parameters, T* gradients, bool apar
 
 namespace fulgurite::optim {
 
-/// Throws [fulgurite.optim.option] with the value if an option is out of range.
+/// Throws [fulgurite.optim.option] with the value, and the rule that it breaks.
+[[noreturn]] void refuse_option(std::string_view optimizer, std::string_view option, std::string_view value,
+                                std::string_view rule);
+/// Throws it for a number that is out of range.
 void require_option(bool holds, std::string_view optimizer, std::string_view option, double value);
 
 /// Options of optim::Adam, with the names and defaults of torch.optim.Adam. The constructor throws

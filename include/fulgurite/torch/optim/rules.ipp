@@ -20,6 +20,7 @@
 
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/torch/optim/rules.hpp>
 
 namespace fulgurite::libtorch {
@@ -262,10 +263,15 @@ FULGURITE_BULK_BODY void take_maximum(at::Tensor& x, at::Tensor const& other) { 
 namespace fulgurite::optim {
 
 FULGURITE_BULK_BODY void require_option(bool holds, std::string_view optimizer, std::string_view option, double value) {
-  if (holds) return;
-  throw Error("fulgurite.optim.option",
-              std::string(optimizer) + "'s " + std::string(option) + " = " + std::to_string(value) +
-                  " is not allowed: rates, eps, decays and momenta must not be negative, betas must be in [0, 1)");
+  if (!holds)
+    refuse_option(optimizer, option, exact(value),
+                  "rates, eps, decays and momenta must not be negative, betas must be in [0, 1)");
+}
+
+FULGURITE_BULK_BODY void refuse_option(std::string_view optimizer, std::string_view option, std::string_view value,
+                                       std::string_view rule) {
+  throw Error("fulgurite.optim.option", std::string(optimizer) + "'s " + std::string(option) + " = " +
+                                            std::string(value) + " is not allowed: " + std::string(rule));
 }
 
 void AdamOptions::state(auto& archive) {
@@ -331,8 +337,8 @@ FULGURITE_BODY void SGD::check(Options const& o) {
   require_option(o.lr >= 0, name, "lr", o.lr);
   require_option(o.momentum >= 0, name, "momentum", o.momentum);
   require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
-  require_option(!o.nesterov || (o.momentum > 0 && o.dampening == 0), name,
-                 "nesterov (which needs momentum > 0 and dampening = 0)", 1);
+  if (o.nesterov && !(o.momentum > 0 && o.dampening == 0))
+    refuse_option(name, "nesterov", "true", "it needs a momentum above 0, and a dampening of 0");
 }
 
 FULGURITE_BULK_BODY SGD::SGD(Options const& o, long steps_before) : o_(o), first_(steps_before == 0) {}
