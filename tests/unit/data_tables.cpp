@@ -101,6 +101,8 @@ TEST_CASE("csv: what is not sound is an Error with the file and the line, and an
   write(folder.path / "t.csv", "a\n12345678\n");
   CHECK(refusal([&] { read_csv(folder.path / "t.csv", {.most_bytes = 9}); }) == "fulgurite.data.csv");
   CHECK(read_csv(folder.path / "t.csv").rows() == 1);
+  auto const as_the_table = reading_of({}, {.separator = ';', .most_bytes = 9, .most_columns = 2}).csv();
+  CHECK((as_the_table.separator == ';' && as_the_table.most_bytes == 9 && as_the_table.most_columns == 2));
   Random random{3};
   for (int round = 0; round < 3000; ++round) {
     std::string text;

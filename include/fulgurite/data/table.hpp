@@ -87,11 +87,14 @@ struct TableTypes {
   std::vector<std::string> missing = {"", "NA", "N/A", "nan", "NaN", "null", "?"};  ///< texts for a missing value
 };
 
-/// How to read a file whose columns are known, saved in checkpoints: see TableInputs.
+/// How to read a file whose columns are known, saved in checkpoints: see TableInputs. The bounds are not saved: they
+/// are those of the program, or the defaults.
 struct TableReading {
   std::vector<std::string> missing = TableTypes{}.missing;
   std::string separator = ",";
   bool header = true;
+  std::size_t most_bytes = CsvOptions{}.most_bytes;
+  std::size_t most_columns = CsvOptions{}.most_columns;
 
   CsvOptions csv() const;
   void state(auto& archive);

@@ -135,11 +135,11 @@ FULGURITE_BULK_BODY CsvFile read_csv(std::filesystem::path const& path, CsvOptio
 }
 
 FULGURITE_BULK_BODY CsvOptions TableReading::csv() const {
-  return {.separator = separator.empty() ? ',' : separator[0], .header = header};
+  return {separator.empty() ? ',' : separator[0], header, most_bytes, most_columns};
 }
 
 FULGURITE_BULK_BODY TableReading reading_of(TableTypes const& types, CsvOptions const& csv) {
-  return {types.missing, std::string(1, csv.separator), csv.header};
+  return {types.missing, std::string(1, csv.separator), csv.header, csv.most_bytes, csv.most_columns};
 }
 
 FULGURITE_BULK_BODY bool TableColumn::is_missing(std::size_t row) const {
