@@ -264,3 +264,23 @@ TEST_CASE("options of metrics are judged by the compiler where they are constant
   HostMeter<Accuracy> ten(Accuracy{.num_classes = 10}), two;
   CHECK_THROWS_WITH(ten.merge(two), StartsWith("[fulgurite.metric.merge] Accuracy cannot be merged"));
 }
+
+TEST_CASE("options by which a metric counts are in its saved state, and a load says which of them are others") {
+  fulgurite::ArchiveNode tree;
+  fulgurite::StateSaver saver(tree);
+  HostMeter<Accuracy> saved(Accuracy{.threshold = 0.25, .ignore_index = 7});
+  saved.state(saver);
+  auto const differences = [&](Accuracy const& definition) {
+    HostMeter<Accuracy> meter(definition);
+    fulgurite::StateLoader::Differences all;
+    fulgurite::StateLoader loader(tree, "accuracy", nullptr, nullptr, &all);
+    meter.state(loader);
+    return all;
+  };
+  CHECK(differences({.average = Average::macro, .threshold = 0.25, .ignore_index = 7}).empty());
+  auto const all = differences({.top_k = 2, .logits = true, .ignore_index = 7});
+  REQUIRE(all.size() == 3);
+  CHECK_THAT(all[0], StartsWith("'accuracy.top_k' is 1 in the file and 2 in the program"));
+  CHECK_THAT(all[1], StartsWith("'accuracy.threshold' is 0.25 in the file and 0.5 in the program"));
+  CHECK_THAT(all[2], StartsWith("'accuracy.logits' is false in the file and true in the program"));
+}

@@ -199,7 +199,18 @@ class BasicMeter {
     store_.merge(other.store_);
     updates_ += other.updates_;
   }
-  void state(auto& archive) { archive("updates", updates_).child("kept", store_); }
+  void state(auto& archive) {
+    archive("updates", updates_);
+    // Counts of other options would be mixed with these; options that change the number of sums show by it.
+    [[maybe_unused]] auto const option = [&]<class T>(char const* name, T const& value) {
+      if constexpr (std::is_arithmetic_v<T>) archive.option(name, value);
+    };
+    if constexpr (requires { definition_.top_k; }) option("top_k", definition_.top_k);
+    if constexpr (requires { definition_.threshold; }) option("threshold", definition_.threshold);
+    if constexpr (requires { definition_.logits; }) option("logits", definition_.logits);
+    if constexpr (requires { definition_.ignore_index; }) option("ignore_index", definition_.ignore_index);
+    archive.child("kept", store_);
+  }
 
   D const& definition() const { return definition_; }
   /// The number of updates since reset().
