@@ -105,7 +105,7 @@ struct FittingPrefix {
   bool of_all = false;  ///< all names have the prefix
 };
 
-/// The element type with this name in a file.
+/// The element type with this name in a file; Undefined if LibTorch has none.
 at::ScalarType element_type(std::string_view name);
 
 /// The part of loading that is common to all kinds of files and models; `read(index, bytes)` reads an entry of the

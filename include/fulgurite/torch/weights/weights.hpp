@@ -72,11 +72,23 @@ struct ElementName {
   at::ScalarType type;
   std::string_view name;
 };
-inline constexpr ElementName element_names[] = {{at::ScalarType::Double, "F64"}, {at::ScalarType::Float, "F32"},
-                                                {at::ScalarType::Half, "F16"},   {at::ScalarType::BFloat16, "BF16"},
-                                                {at::ScalarType::Long, "I64"},   {at::ScalarType::Int, "I32"},
-                                                {at::ScalarType::Short, "I16"},  {at::ScalarType::Char, "I8"},
-                                                {at::ScalarType::Byte, "U8"},    {at::ScalarType::Bool, "BOOL"}};
+inline constexpr ElementName element_names[] = {{at::ScalarType::Double, "F64"},
+                                                {at::ScalarType::Float, "F32"},
+                                                {at::ScalarType::Half, "F16"},
+                                                {at::ScalarType::BFloat16, "BF16"},
+                                                {at::ScalarType::Float8_e4m3fn, "F8_E4M3"},
+                                                {at::ScalarType::Float8_e5m2, "F8_E5M2"},
+                                                {at::ScalarType::Float8_e8m0fnu, "F8_E8M0"},
+                                                {at::ScalarType::ComplexFloat, "C64"},
+                                                {at::ScalarType::Long, "I64"},
+                                                {at::ScalarType::Int, "I32"},
+                                                {at::ScalarType::Short, "I16"},
+                                                {at::ScalarType::Char, "I8"},
+                                                {at::ScalarType::UInt64, "U64"},
+                                                {at::ScalarType::UInt32, "U32"},
+                                                {at::ScalarType::UInt16, "U16"},
+                                                {at::ScalarType::Byte, "U8"},
+                                                {at::ScalarType::Bool, "BOOL"}};
 
 std::string_view element_name(at::ScalarType type, std::string_view weight);
 

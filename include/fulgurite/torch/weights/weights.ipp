@@ -305,7 +305,7 @@ FULGURITE_BULK_BODY std::vector<at::Tensor> on_host(std::span<at::Tensor const> 
       devices.push_back(value.device());
   }
   for (auto const device : devices) synchronize(device);
-  for (auto& copy : copies) copy = copy.contiguous();
+  for (auto& copy : copies) copy = copy.contiguous().resolve_conj();
   return copies;
 }
 
@@ -332,7 +332,7 @@ FULGURITE_BULK_BODY SavedTensor saved(at::Tensor const& value) {
   return {element_name(value.scalar_type(), "a tensor of the saved state"), value.sizes().vec(),
           [value](auto const& take) {
             at::NoGradGuard const no_graph;
-            auto const host = value.detach().cpu().contiguous();
+            auto const host = value.detach().cpu().contiguous().resolve_conj();
             take({static_cast<std::byte const*>(host.const_data_ptr()), host.nbytes()});
           },
           value, &keep};
