@@ -11,6 +11,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/fulgurite.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 
@@ -144,6 +145,42 @@ TEST_CASE("an element type that a file cannot hold is refused by name", "[weight
   } model;
   CHECK_THROWS_WITH(LibTorch::each_weight(model, [](std::string_view, fulgurite::WeightView const&) {}),
                     Catch::Matchers::StartsWith("[fulgurite.checkpoint.element_type] 'z'"));
+}
+
+namespace {
+/// A graph's edges as a sparse buffer.
+struct Graph : torch::nn::Module {
+  int steps = 0;
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(3, 1));
+  torch::Tensor adjacency = register_buffer("adjacency", torch::eye(3).to_sparse());
+  torch::Tensor training_step(torch::Tensor const& x) {
+    ++steps;
+    return in->forward(torch::mm(adjacency, x)).square().mean();
+  }
+  auto configure_optimizers() { return fulgurite::optim::SGD(*this, {.lr = 0.1}); }
+};
+}  // namespace
+
+TEST_CASE("a sparse buffer is in a summary, and is refused by name before a training that writes files", "[weights]") {
+  using namespace fulgurite;
+  Graph graph;
+  CHECK(LibTorch::summarize(graph, 1)[0].bytes == 4 * (3 + 1) + 3 * 2 * 8 + 3 * 4);
+  for (auto const layout : {torch::kSparseCsr, torch::kSparseCsc}) {
+    torch::nn::Module other;
+    other.register_buffer("adjacency", torch::eye(3).to_sparse(layout));
+    CHECK(LibTorch::summarize(other, 1)[0].bytes == (4 + 3) * 8 + 3 * 4);
+  }
+  std::vector<torch::Tensor> const batches{torch::ones({3, 3})};
+  auto plain = make_trainer<Graph>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{},
+                                   ModelSummary{}, NoDefaults{});
+  plain.fit(graph, batches);
+  CHECK(graph.steps == 1);
+  auto const refused = Catch::Matchers::StartsWith("[fulgurite.checkpoint.element_type] 'adjacency' is sparse");
+  CHECK_THROWS_WITH(plain.save_checkpoint(::file()), refused);
+  auto writes = make_trainer<Graph>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{},
+                                    ModelCheckpoint{}, NoDefaults{});
+  CHECK_THROWS_WITH(writes.fit(graph, batches), refused);
+  CHECK(graph.steps == 1);
 }
 
 TEST_CASE("a summary lists the model, then its modules to a depth", "[weights][summary]") {

@@ -272,6 +272,7 @@ struct Backend {
   }
   template <class Model, class Optimizers>
   static void check_optimizers(Model&, Optimizers&) {}
+  static void check_kept(auto&) {}
   static void widen(auto&) {}
 
   /// Parameters of the other optimizers alone receive no gradient while it lives.

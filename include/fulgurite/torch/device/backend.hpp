@@ -397,6 +397,8 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   }
 
   // The whole model: see weights.hpp, summary.hpp.
+  /// Throws fulgurite.checkpoint.element_type if a file cannot hold one of its weights.
+  static void check_kept(auto& model) { libtorch::require_kept(libtorch::module_if_any(model)); }
   static void each_weight(auto& model, TakeWeight f) { libtorch::each_weight(model, f); }
   static void save(std::filesystem::path const& path, auto& model, FunctionRef<void(StateSaver&)> state,
                    std::span<Hyperparameter const> hyperparameters = {}) {

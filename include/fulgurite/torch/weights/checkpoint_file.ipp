@@ -205,7 +205,7 @@ FULGURITE_BODY std::string RunFile::difference_from(torch::nn::Module const* mod
   if (ours == nullptr) return {};
   auto const each_shape = [&](TakeShape f) {
     each_named_tensor(model, [&](std::string const& name, at::Tensor const& tensor) {
-      f(name, element_name(tensor.scalar_type(), name), tensor.sizes().vec());
+      f(name, element_name(tensor, name), tensor.sizes().vec());
     });
   };
   return assembly_difference(*ours, tree_, each_shape, fold);

@@ -335,6 +335,18 @@ FULGURITE_BODY void observe_example(torch::nn::Module const& model, std::vector<
   add_seen(rows, observer);
 }
 
+/// The memory of a tensor: that of a sparse one is its indices and its values.
+FULGURITE_BODY std::int64_t bytes_of(at::Tensor const& tensor) {
+  auto const all = [](auto const&... parts) { return static_cast<std::int64_t>((parts.nbytes() + ...)); };
+  auto const layout = tensor.layout();
+  if (layout == at::kSparse) return all(tensor._indices(), tensor._values());
+  if (layout == at::kSparseCsr || layout == at::kSparseBsr)
+    return all(tensor.crow_indices(), tensor.col_indices(), tensor.values());
+  if (layout == at::kSparseCsc || layout == at::kSparseBsc)
+    return all(tensor.ccol_indices(), tensor.row_indices(), tensor.values());
+  return all(tensor);
+}
+
 /// The row of one module with all modules below it. A tensor that two modules share counts once.
 FULGURITE_BODY report::ModelRow model_row(std::string name, torch::nn::Module const& module) {
   report::ModelRow row{.name = std::move(name), .type = class_name(module)};
@@ -345,10 +357,10 @@ FULGURITE_BODY report::ModelRow model_row(std::string name, torch::nn::Module co
     if (!is_new(parameter)) continue;
     row.parameters += parameter.numel();
     if (parameter.requires_grad()) row.trainable += parameter.numel();
-    row.bytes += static_cast<std::int64_t>(parameter.nbytes());
+    row.bytes += bytes_of(parameter);
   }
   for (auto const& buffer : module.buffers())
-    if (is_new(buffer)) row.bytes += static_cast<std::int64_t>(buffer.nbytes());
+    if (is_new(buffer)) row.bytes += bytes_of(buffer);
   return row;
 }
 

@@ -91,9 +91,14 @@ inline constexpr ElementName element_names[] = {{at::ScalarType::Double, "F64"},
                                                 {at::ScalarType::Bool, "BOOL"}};
 
 std::string_view element_name(at::ScalarType type, std::string_view weight);
+/// The same of a tensor, which is refused if it is sparse.
+std::string_view element_name(at::Tensor const& tensor, std::string_view weight);
 
 /// Calls `f` with all parameters, then all buffers, by their dotted names.
 void each_named_tensor(torch::nn::Module const* model, FunctionRef<void(std::string const&, at::Tensor const&)> f);
+
+/// Throws an Error if a file cannot hold one of them.
+void require_kept(torch::nn::Module const* model);
 
 std::vector<std::string> weight_names(torch::nn::Module const* model);
 

@@ -42,11 +42,24 @@ FULGURITE_BODY std::string_view element_name(at::ScalarType type, std::string_vi
                   ", which a safetensors file cannot hold: keep it as real and imaginary part, or as integers");
 }
 
+FULGURITE_BODY std::string_view element_name(at::Tensor const& tensor, std::string_view weight) {
+  if (tensor.layout() != at::kStrided)
+    throw Error("fulgurite.checkpoint.element_type",
+                "'" + std::string(weight) +
+                    "' is sparse, which a safetensors file cannot hold: keep its indices and its values as two "
+                    "tensors, and make it of them where it is used");
+  return element_name(tensor.scalar_type(), weight);
+}
+
 FULGURITE_BODY void each_named_tensor(torch::nn::Module const* model,
                                       FunctionRef<void(std::string const&, at::Tensor const&)> f) {
   if (model == nullptr) return;
   for (auto const& parameter : model->named_parameters()) f(parameter.key(), parameter.value());
   for (auto const& buffer : model->named_buffers()) f(buffer.key(), buffer.value());
+}
+
+FULGURITE_BODY void require_kept(torch::nn::Module const* model) {
+  each_named_tensor(model, [](std::string const& name, at::Tensor const& tensor) { element_name(tensor, name); });
 }
 
 FULGURITE_BODY std::vector<std::string> weight_names(torch::nn::Module const* model) {
@@ -103,6 +116,7 @@ FULGURITE_BODY void set_modes(torch::nn::Module& model, std::vector<std::string>
 }
 
 FULGURITE_BODY void each_weight(torch::nn::Module const* model, TakeWeight f) {
+  require_kept(model);
   std::vector<std::string> names;
   std::vector<at::Tensor> all;
   each_named_tensor(model, [&](std::string const& name, at::Tensor const& tensor) {
@@ -329,7 +343,7 @@ FULGURITE_BODY void relocate(torch::nn::Module const* model, std::optional<at::D
 }
 
 FULGURITE_BULK_BODY SavedTensor saved(at::Tensor const& value) {
-  return {element_name(value.scalar_type(), "a tensor of the saved state"), value.sizes().vec(),
+  return {element_name(value, "a tensor of the saved state"), value.sizes().vec(),
           [value](auto const& take) {
             at::NoGradGuard const no_graph;
             auto const host = value.detach().cpu().contiguous().resolve_conj();
