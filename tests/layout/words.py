@@ -27,7 +27,7 @@ LONG = [('tests/nocompile/*.cpp', r'// refused: '), ('*.md', r'\|'), ('*.md', r'
         ('docs/refusals.md', r' {4}'),
         ('*.py', r'\s*(\+ |return |yield )*f?[\'"]'), ('tools/*.py', r'  auto trainer = '), ('*.py', r'    (cost|\{)')]
 # D4, C14, W3, P5, S51: numbers of lists that a reader does not have.
-CODE = re.compile(r'\b[DCWPS][0-9]{1,3}\b|\b[Ff]inding [0-9]+|\b[Ii]ssue [0-9]+')
+CODE = re.compile(r'(?<!")\b[DCWPS][0-9]{1,3}\b|\b[Ff]inding [0-9]+|\b[Ii]ssue [0-9]+')
 PLAIN = ['include/fulgurite/**/*.hpp', 'include/fulgurite/**/*.ipp', 'README.md', 'CONTRIBUTING.md',
          *(f'docs/{page}.md' for page in ('semantics', 'words', 'loaders', 'capture', 'building', 'from_lightning'))]
 # Rooms whose comments and texts keep to the field's words, and words of a private dialect that they must not have.
