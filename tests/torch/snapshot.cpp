@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
@@ -334,4 +337,87 @@ TEST_CASE("snapshot: copies of neighbours are neighbours whatever their order, a
   CHECK(all.numel() == 16 + 16 + 33);
   CHECK(all[15].item<float>() == 0);
   CHECK(all.slice(0, 16 + 7, 32).count_nonzero().item<long>() == 0);
+}
+
+namespace {
+/// An embedding whose gradients are sparse.
+template <bool Manually>
+struct Table : torch::nn::Module {
+  torch::nn::Embedding table =
+      register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(9, 2).sparse(true)));
+  auto training_step(torch::Tensor const& rows, auto& ctx) {
+    auto loss = (table->forward(rows) - 1).square().sum();
+    if constexpr (Manually) {
+      auto& [sgd] = ctx.optimizers();
+      ctx.minimize(sgd, loss);
+    } else {
+      return loss;
+    }
+  }
+  auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.125); }
+};
+
+/// Saves after the second batch, and tries two steps out before the second epoch.
+struct FileAndTrial {
+  using Stateless = ByChoice;
+  static constexpr bool searches = true;
+  std::function<void()> save = nullptr;
+  bool tries = false;
+  int trials = 0;
+  void on_train_batch_end(auto& ctx) {
+    if (save && ctx.current_epoch() == 0 && ctx.batch_idx() == 1) save();
+  }
+  void on_train_epoch_start(auto& ctx) {
+    if (!tries || ctx.current_epoch() == 0) return;
+    ctx.request_search([this](auto& rehearser) {
+      rehearser.rehearse(RehearsalPlan{.steps = 2});
+      ++trials;
+    });
+  }
+};
+
+/// Two epochs of three batches end with the same bits, also by way of a file after the second batch, inside a window of
+/// three, and of trial steps between the epochs.
+template <bool Manually>
+void resumes_with_sparse_gradients() {
+  std::vector<torch::Tensor> const data{torch::tensor({0, 1, 1}), torch::tensor({2, 1}), torch::tensor({5, 2})};
+  auto const file = std::filesystem::temp_directory_path() /
+                    ("fulgurite_sparse_" + std::to_string(Manually) + "_" + std::to_string(::getpid()));
+  auto const trainer_with = [](FileAndTrial also) {
+    TrainerOptions const options{.max_epochs = 2};
+    if constexpr (Manually)
+      return make_trainer<Table<true>>(options, SingleDevice{cpu}, Float32{}, Manual{}, also, NoDefaults{});
+    else
+      return make_trainer<Table<false>>(options, SingleDevice{cpu}, Float32{}, Automatic{.accumulate_grad_batches = 3},
+                                        also, NoDefaults{});
+  };
+  torch::manual_seed(3);
+  Table<Manually> whole, rest, again;
+  fixtures::put_weights(rest, fixtures::copied_weights(whole));
+  auto trainer = trainer_with({});
+  trainer.template callback<FileAndTrial>().save = [&] { trainer.save_checkpoint(file); };
+  trainer.fit(whole, data);
+  CHECK(whole.table->weight.grad().is_sparse());
+  auto const snapshot_at_end = snapshot(trainer);
+  restore(trainer, snapshot_at_end);
+
+  auto searching = trainer_with({.tries = !Manually});
+  searching.fit(rest, data);
+  CHECK(searching.template callback<FileAndTrial>().trials == !Manually);
+  CHECK(fixtures::same_bits(rest.table->weight, whole.table->weight));
+
+  auto resumed = trainer_with({});
+  resumed.fit(again, data, CkptPath{file});
+  CHECK(fixtures::same_bits(again.table->weight, whole.table->weight));
+  std::filesystem::remove(file);
+}
+}  // namespace
+
+TEST_CASE("sparse gradients are in files and snapshots, and come back after trial steps") {
+  resumes_with_sparse_gradients<true>();
+  resumes_with_sparse_gradients<false>();
+  auto const parameter = torch::zeros({3, 2});
+  CHECK_THROWS_WITH(LibTorch::sparse({torch::ones({1, 2}), torch::tensor({{7}})}, parameter),
+                    Catch::Matchers::StartsWith("[fulgurite.checkpoint.state_entry] a saved sparse gradient does not "
+                                                "fit its parameter of shape [3, 2]: "));
 }

@@ -368,6 +368,11 @@ struct Backend {
     if (gradient.defined()) p.set_grad(gradient.value());
     else p.clear_grad();
   }
+  struct Parts {
+    Value values, indices = {};
+  };
+  static Parts parts(Value const& gradient) { return {gradient}; }
+  static Value sparse(Parts const& parts, Value const&) { return parts.values; }
   static Value clone(Value const& v) { return Tensor(v.value()); }
   static std::vector<Value> clones(std::span<Value const> values) {
     world.copied_together += values.empty() ? 0 : 1;

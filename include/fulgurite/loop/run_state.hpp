@@ -316,12 +316,20 @@ void fold_gradients(std::span<typename Backend::Value const> parameters, std::ve
         continue;
       }
       auto gradient = Backend::clone(parameter);
-      auto saved = Backend::saved(gradient);
+      auto saved = Backend::saved(gradient), indices = saved;
       archive.tensor(name, saved);
-      Backend::restore(gradient, saved);
+      if (lacks(archive, name + " indices")) {
+        Backend::restore(gradient, saved);
+      } else {
+        archive.tensor(name + " indices", indices);
+        gradient =
+            Backend::sparse({Backend::made_from(saved, parameter), Backend::made_from(indices, parameter)}, parameter);
+      }
       Backend::set_gradient(parameter, gradient);
     } else if (auto const gradient = Backend::gradient(parameter); gradient.defined()) {
-      archive.tensor(name, Backend::saved(gradient));
+      auto const [values, indices] = Backend::parts(gradient);
+      archive.tensor(name, Backend::saved(values));
+      if (indices.defined()) archive.tensor(name + " indices", Backend::saved(indices));
     }
   }
 }

@@ -212,6 +212,13 @@ struct OfGradients {
   /// it. Setting an undefined gradient removes it.
   static Value gradient(Value const& parameter) { return parameter.grad(); }
   static void set_gradient(Value const& parameter, Value const& gradient);
+  /// What a file holds of a gradient: the gradient itself, or the rows of a sparse one and where they are. A row may
+  /// occur several times: their order decides the last bits of a sum.
+  struct Parts {
+    Value values, indices;  ///< indices are undefined for a dense gradient
+  };
+  static Parts parts(Value const& gradient);
+  static Value sparse(Parts const& parts, Value const& parameter);
 };
 
 // The part of LibTorch's Backend for the tensors of a model: averages of weights, batch norms, parameters by name,

@@ -1,6 +1,9 @@
 #pragma once
 // The bodies of torch/device/backend.hpp.
 
+#include <ATen/ops/_validate_sparse_coo_tensor_args.h>
+#include <ATen/ops/sparse_coo_tensor.h>
+
 #include <fulgurite/core/archive.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 
@@ -12,8 +15,24 @@ FULGURITE_BULK_BODY void OfGradients::set_gradient(Value const& parameter, Value
   at::NoGradGuard const no_graph;
   auto& now = parameter.mutable_grad();
   if (!gradient.defined()) now.reset();
-  else if (now.defined()) now.copy_(gradient);
+  else if (now.defined() && now.layout() == gradient.layout()) now.copy_(gradient);
   else now = gradient;
+}
+
+FULGURITE_BULK_BODY OfGradients::Parts OfGradients::parts(Value const& gradient) {
+  if (gradient.is_sparse()) return {gradient._values(), gradient._indices()};
+  return {gradient, {}};
+}
+
+FULGURITE_BULK_BODY OfGradients::Value OfGradients::sparse(Parts const& parts, Value const& parameter) {
+  try {
+    at::_validate_sparse_coo_tensor_args(parts.indices, parts.values, parameter.sizes());
+    return at::sparse_coo_tensor(parts.indices, parts.values, parameter.sizes());
+  } catch (c10::Error const& error) {
+    throw Error("fulgurite.checkpoint.state_entry", "a saved sparse gradient does not fit its parameter of shape " +
+                                                        libtorch::shape_text(parameter.sizes()) + ": " +
+                                                        error.what_without_backtrace());
+  }
 }
 
 FULGURITE_BULK_BODY void OfModels::lerp_into(Value& average, Value const& value, double t) {

@@ -185,7 +185,7 @@ FULGURITE_BULK_BODY void require_apart(std::vector<at::Tensor> const& parameters
 
 FULGURITE_BULK_BODY at::Tensor clone(at::Tensor const& value) {
   at::NoGradGuard const no_graph;
-  return value.detach().clone(at::MemoryFormat::Preserve);
+  return value.detach().clone();
 }
 
 FULGURITE_BULK_BODY void copy_into(at::Tensor& to, at::Tensor const& from) {
