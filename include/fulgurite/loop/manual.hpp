@@ -226,9 +226,15 @@ class StepContext : public RunContext<R, phase::Train> {
   /// Clips the gradients of one optimizer, between backward and step. If the loss was scaled, they are unscaled first.
   template <class O>
   auto clip_gradients(O& optimizer, Clip how) {
-    unscale(loop::raw(optimizer));
-    loop::check_gradients(this->state(), loop::raw(optimizer));
-    return Base::clip_gradients(loop::raw(optimizer), how);
+    auto& clipped = loop::raw(optimizer);
+    auto& run = this->state();
+    unscale(clipped);
+    // Clipped by its norm, a gradient that is not finite stays so, and the look before the update finds it.
+    if (how.kind == Clip::Kind::value)
+      in_turn(loop::looks_at_gradients_of(run.parts.optimizers->place_of(clipped)), {},
+              [&] { loop::check_gradients(run, clipped); });
+    else loop::check_gradients(run, clipped);
+    return Base::clip_gradients(clipped, how);
   }
 
   template <class... Os, bool Fine = false>
@@ -397,6 +403,7 @@ class ManualStep {
     if (turn == Turn::looks_at_loss) return check_loss(run_, loss);
     within([&](auto& ctx) {
       each_of(run_.parts.optimizers->optimizers, [&, place = std::size_t{0}](auto& optimizer) mutable {
+        if (looks_at_gradients_of(place) == turn) check_gradients(run_, optimizer);
         if constexpr (!std::remove_reference_t<decltype(optimizer)>::needs_closure)
           if (turn_of(place) == turn) ctx.step(optimizer);
         ++place;

@@ -296,12 +296,17 @@ constexpr std::string_view name_of(Question question) {
 #undef FULGURITE_OTHER_QUESTIONS
 // clang-format on
 
-/// Where the trainer acts in the middle of a step of manual optimization: it looks at a loss, or updates with the
-/// optimizer of this number. A strategy that replays steps lets it act there in each replay.
+/// Where the trainer acts in the middle of a step of manual optimization: it looks at a loss, updates with the
+/// optimizer of this number, or looks at the gradients of one before they are clipped. A strategy that replays steps
+/// lets it act there in each replay.
 enum class Turn : std::int64_t { looks_at_loss = -1, first_optimizer = 0 };
 constexpr Turn turn_of(std::size_t optimizer) {
   return static_cast<Turn>(static_cast<std::int64_t>(Turn::first_optimizer) + static_cast<std::int64_t>(optimizer));
 }
+constexpr Turn looks_at_gradients_of(std::size_t optimizer) {
+  return static_cast<Turn>(static_cast<std::int64_t>(Turn::looks_at_loss) - 1 - static_cast<std::int64_t>(optimizer));
+}
+constexpr bool updates(Turn turn) { return turn >= Turn::first_optimizer; }
 
 /// An average of the weights that follows the update of a step: `kept` moves to `live` by `share` of the distance. A
 /// strategy that replays steps may make it together with the update; it then sets `*made`. Empty: none follows, or it

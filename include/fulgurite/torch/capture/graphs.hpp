@@ -109,6 +109,8 @@ class Graphs {
 
   /// `f()`: the trainer acts in the middle of a step. That is no part of a recording.
   void in_turn(loop::Turn turn, at::Tensor const& loss, torch::nn::Module const&, auto&& f) {
+    // It looks at gradients: on a GPU it waits, which keeps the step as written, or does nothing.
+    if (turn < loop::Turn::looks_at_loss) return f();
     if (recorded_ != nullptr) return cut(turn, loss);
     if (!underway_) return f();
     side_->unwatched([&] { underway_->turn(turn, loss, f); });

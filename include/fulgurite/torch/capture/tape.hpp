@@ -279,7 +279,7 @@ class Tapes {
     recorder.take_turn(turn, loss, of_model);
     c10::impl::ExcludeDispatchKeyGuard const unseen(recording_key);
     auto const logged = pending();
-    if (turns && turn != loop::Turn::looks_at_loss) turns->keep(f);
+    if (turns && updates(turn)) turns->keep(f);
     else f();
     if (pending() != logged) recorder.refuse(hook_logs);
   }

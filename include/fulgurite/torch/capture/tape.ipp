@@ -607,7 +607,7 @@ FULGURITE_BULK_BODY void Before::restore() const {
 FULGURITE_BULK_BODY bool Turns::same() const { return same_ && at_ == found_.size(); }
 
 FULGURITE_BULK_BODY void Turns::repeat(loop::Turn turn) {
-  if (turn == loop::Turn::looks_at_loss) return;  // there a replay may not have cleared the gradients yet
+  if (!updates(turn)) return;  // at a loss a replay may not have cleared the gradients yet
   if (at_ == found_.size()) return void(same_ = false);
   same_ = same_ && Before(world_, kept_).same(found_[at_]);
   left_[at_++].restore();
