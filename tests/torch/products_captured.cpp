@@ -150,10 +150,11 @@ TEST_CASE(
 
 namespace {
 /// A captured fit with kernels::fastest is replayed with the bits of the fit as it is written, and `ours` kinds of
-/// calls of each of its tapes, whose names begin so, are functions of this library.
+/// calls of each of its tapes, whose names begin so, are functions of this library. `last`: the rows of the last batch,
+/// if they are others.
 template <class Model>
-void check_fastest(std::string_view begin, long ours) {
-  auto const data = batches(10, 16);
+void check_fastest(std::string_view begin, long ours, int last = 0) {
+  auto const data = batches(10, 16, last);
   auto model = fresh<Model>(), written = fresh<Model>();
   Captured strategy{SingleDevice{cpu}, kernels::fastest};
   auto const report = strategy.report();
@@ -282,6 +283,9 @@ TEST_CASE("an LSTM whose results have no gradient gives none to its weights") {
 
 TEST_CASE("a tape of an LSTM by kernels of ours repeats the step as it is written") {
   check_fastest<Lstm>("mkldnn_rnn_layer", 2);
+}
+TEST_CASE("replays by kernels of ours before a batch of another shape are confirmed by the same kernels") {
+  check_fastest<Lstm>("mkldnn_rnn_layer", 2, 5);
 }
 
 TEST_CASE("a tape whose number of threads changes goes on with LibTorch's products") {

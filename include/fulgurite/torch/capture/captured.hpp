@@ -491,6 +491,7 @@ class Capturing : public Base {
   bool half_checked() const { return captured().half_checked(); }
   bool check_is_next() const { return captured().check_is_next(); }
   void confirm(auto& board, auto& seam) {
+    auto const products = Base::matmul_scope();  // the step as it is written runs again, as in `gradients`
     on_device([&](auto& steps) { steps.confirm(static_cast<Base&>(*this), board, seam); });
   }
   bool may_replay() const { return captured().may_replay(); }
