@@ -197,6 +197,58 @@ TEST_CASE("captured fit of slices goes back from within a batch, and runs its sl
 
 namespace {
 
+/// Steps of time come first, so that a batch has as many rows as steps, and its slices fewer.
+struct Steps {
+  torch::Tensor data, target;
+};
+/// It states how many samples count.
+struct CountedSteps {
+  torch::Tensor data, target, samples;
+  long batch_size() const { return samples.item<long>(); }
+};
+template <class Batch>
+struct TimeFirst : Common {
+  using Hidden = std::tuple<torch::Tensor, torch::Tensor>;
+  struct Output {
+    torch::Tensor loss;
+    Hidden hidden;
+  };
+  torch::nn::LSTM lstm = register_module("lstm", torch::nn::LSTM(2, 4));
+  std::vector<Batch> tbptt_split_batch(Batch const& batch, long length) {
+    std::vector<Batch> all;
+    for (long t = 0; t < batch.data.size(0); t += length) {
+      auto& slice = all.emplace_back(batch);
+      slice.data = batch.data.narrow(0, t, length);
+      slice.target = batch.target.narrow(0, t, length);
+    }
+    return all;
+  }
+  Output training_step(Batch const& slice, std::optional<Hidden> const& hidden, auto& ctx) {
+    ++ran;
+    auto [all, next] = lstm->forward(slice.data, hidden);
+    auto value = F::mse_loss(all, slice.target);
+    ctx.log(loss, value);
+    return {value, next};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("slices of batches whose first dimension is time, or that state their size, log with the batch's weight") {
+  auto generator = numbers();
+  std::vector<Steps> steps;
+  std::vector<CountedSteps> counted;
+  for (int i = 0; i != 12; ++i) {
+    int const samples = i == 11 ? 2 : 3;  // another kind of step: those before it are checked by one more
+    steps.push_back({torch::randn({8, samples, 2}, generator), torch::randn({8, samples, 4}, generator)});
+    counted.push_back({steps.back().data, steps.back().target, torch::tensor(i % 3 == 0 ? 1L : 3L)});
+  }
+  CHECK(replayed<TimeFirst<Steps>>(steps, Automatic{.tbptt = 2}) > 100);
+  CHECK(replayed<TimeFirst<CountedSteps>>(counted, Automatic{.tbptt = 2}) > 100);
+}
+
+namespace {
+
 enum class Side : std::uint8_t { left, right };
 /// A batch that says more than its tensors do.
 struct Told {

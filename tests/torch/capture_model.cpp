@@ -6,6 +6,8 @@
 #include <atomic>
 #include <thread>
 
+#include <catch2/catch_template_test_macros.hpp>
+
 using namespace captured_fits;
 using namespace std::chrono_literals;
 
@@ -66,11 +68,17 @@ struct Shows : torch::nn::Module {
   void on_train_batch_end(auto& outputs, auto&, auto&) { seen.push_back(outputs.scale.template item<float>()); }
   auto configure_optimizers() { return FlatSgd(parameters()); }
 };
+/// The same, said by a function beside it.
+struct CountedElsewhere {
+  torch::Tensor data, target, rows;
+};
+std::int64_t batch_size(CountedElsewhere const& batch) { return batch.rows.item<std::int64_t>(); }
+template <class Batch>
 struct Weighs : torch::nn::Module {
   static constexpr Metric<"loss"> loss{.on_epoch = Report::yes};
   using Metrics = MetricList<loss>;
   torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 3));
-  torch::Tensor training_step(Counted const& batch, auto& ctx) {
+  torch::Tensor training_step(Batch const& batch, auto& ctx) {
     auto value = F::cross_entropy(layer->forward(batch.data), batch.target);
     ctx.log(loss, value);
     return value;
@@ -124,11 +132,12 @@ TEST_CASE("a buffer that the first step registers is the model's") {
   CHECK(report.replayed > 30);
 }
 
-TEST_CASE("metrics have the weights that batches state themselves, one tape for each") {
-  std::vector<Counted> data;
+TEMPLATE_TEST_CASE("metrics have the weights that batches state themselves, one tape for each", "", Counted,
+                   CountedElsewhere) {
+  std::vector<TestType> data;
   for (auto const& batch : batches(6, 8))
     data.push_back({batch.data, batch.target, torch::tensor(8 - static_cast<std::int64_t>(data.size()) % 3)});
-  auto written = fresh<Weighs>(), captured = fresh<Weighs>();
+  auto written = fresh<Weighs<TestType>>(), captured = fresh<Weighs<TestType>>();
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
   CHECK(mean_loss(SingleDevice{cpu}, *written, data) == mean_loss(strategy, *captured, data));

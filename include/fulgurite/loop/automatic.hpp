@@ -199,14 +199,15 @@ class StepSeam {
     return first;
   }
 
+  /// The weight of what this step logs.
+  long batch_size() const { return run_.facts.batch_size; }
   /// Calls f() with the window position, the context's values and the size of an earlier batch. Everything is restored
   /// afterwards, including which gradients count as received, and the state for the next slice.
-  template <class Batch, class F>
-  decltype(auto) as(StepKey key, Batch const& batch, Answers const& answers, F&& f) {
+  template <class F>
+  decltype(auto) as(StepKey key, long batch_size, Answers const& answers, F&& f) {
     Outside const outside(run_, key_);
     key_ = key;
-    if constexpr (carries<Batch>) run_.facts.batch_size = R::Backend::batch_size(batch.first);
-    else run_.facts.batch_size = R::Backend::batch_size(batch);
+    run_.facts.batch_size = batch_size;
     run_.facts.in_batch = true;
     each_comparable(answers.asked, [&](Question question) {
       set_answer(run_, question, answers.numbers[static_cast<std::size_t>(question)]);

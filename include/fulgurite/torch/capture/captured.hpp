@@ -207,7 +207,7 @@ class CapturedSteps : public CapturedModel {
         stay_as_written("training_step returns more than tensors, numbers and texts, and what else it returns would "
                         "never change");
     } else if (!off_ && !torch::autograd::AnomalyMode::is_enabled()) {
-      HeldParts const held(parts_, batch);
+      HeldParts const held(parts_, batch, seam.batch_size());
       if (has_changed()) {
         finish();
         forget_changed(step);
@@ -386,11 +386,12 @@ class CapturedSteps : public CapturedModel {
     std::string wrong;
     bool same_batch = true;
     try {
-      HeldParts const own(self.parts_, batch);
+      auto const weight = kind.shape.back();
+      HeldParts const own(self.parts_, batch, weight);
       same_batch = self.parts_.shape == kind.shape && (!kind.numbers || self.parts_.numbers == *kind.numbers);
       step.seam.forget_questions();
       if (same_batch)
-        wrong = step.seam.as(kind.key, batch, kind.answers, [&] {
+        wrong = step.seam.as(kind.key, weight, kind.answers, [&] {
           return self.recordings_.template compare<Result>(self.scene(), kind.kept, batch, step).wrong;
         });
     } catch (...) {

@@ -1,6 +1,6 @@
 #pragma once
-// Kinds of steps. Steps that differ in their place in the accumulation window, in the shape of the batch, in a number
-// of the batch, or in a value that they read from the context, need recordings of their own.
+// Kinds of steps. Steps that differ in their place in the accumulation window, in the shape of the batch, in its weight
+// for what is logged, in a number of it, or in a value that they read from the context, need recordings of their own.
 
 #include <concepts>
 #include <cstddef>
@@ -314,8 +314,8 @@ void append_numbers(T const& object, std::string& bytes) {
   }
 }
 
-/// Appends everything about a batch that decides which recording it needs and how its metrics are weighted. This
-/// includes each tensor's offset in its cache line.
+/// Writes everything about a batch, beside its numbers and texts, that decides which recording it needs. This includes
+/// each tensor's offset in its cache line.
 void shape_of(auto const& batch, std::vector<std::int64_t>& row) {
   row.clear();
   each_leaf(
@@ -335,16 +335,11 @@ void shape_of(auto const& batch, std::vector<std::int64_t>& row) {
               static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % cache_line));
       },
       [&](std::int64_t n) { row.push_back(n); });
-  // A batch that reports its own size thereby sets the weight of logged values.
-  if constexpr (requires {
-                  { batch.batch_size() } -> std::convertible_to<std::int64_t>;
-                })
-    row.push_back(batch.batch_size());
 }
 
 /// A batch as recordings see it.
 struct Parts {
-  std::vector<std::int64_t> shape = {};
+  std::vector<std::int64_t> shape = {};  ///< its last number is the weight of what the step logs
   std::string numbers = {};              ///< the bytes of what it holds besides tensors
   std::vector<at::Tensor> tensors = {};  ///< in order; absent ones are undefined
 };
@@ -353,8 +348,9 @@ struct Parts {
 /// held.
 class HeldParts : Pinned {
  public:
-  HeldParts(Parts& parts, auto const& batch) : parts_(parts) {
+  HeldParts(Parts& parts, auto const& batch, std::int64_t weight) : parts_(parts) {
     shape_of(batch, parts.shape);
+    parts.shape.push_back(weight);
     parts.numbers.clear();
     append_numbers(batch, parts.numbers);
     each_leaf(batch, [&](at::Tensor const& tensor) { parts_.tensors.push_back(tensor); }, [](std::int64_t) {});
