@@ -465,7 +465,7 @@ namespace {
 
 /// One optimizer, driven by hand, and what else a step does.
 struct ByHand : Common {
-  enum class Asks { nothing, reads_rate, sets_rate, counts_steps };
+  enum class Asks { nothing, reads_rate, sets_rate, counts_steps, waits_for_step };
   static inline Asks asks = Asks::nothing;
   void training_step(data::Batch const& batch, auto& ctx) {
     ++ran;
@@ -474,6 +474,7 @@ struct ByHand : Common {
     if (asks == Asks::reads_rate) asked = value * optimizer.lr();
     if (asks == Asks::sets_rate) optimizer.set_lr(0, 0.02);
     if (asks == Asks::counts_steps) asked = value / double(ctx.global_step() + 1);
+    if (asks == Asks::waits_for_step && ctx.global_step() > 1000) asked = value / 2;
     ctx.minimize(optimizer, asked);
     ctx.log(loss, value);
   }
@@ -535,9 +536,9 @@ void finds_what_is_not_finite(long rows, NonFinite how) {
 }
 
 template <class M = ByHand>
-void stays_eager(std::string const& word, ByHand::Asks asks = ByHand::Asks::nothing) {
+void stays_eager(std::string const& word, ByHand::Asks asks = ByHand::Asks::nothing, long rows = 8) {
   ByHand::asks = asks;
-  auto const left = twice<M>(batches(20), Manual{});
+  auto const left = twice<M>(batches(20, rows), Manual{});
   CHECK(left.report.replayed == 0);
   REQUIRE_FALSE(left.report.reasons.empty());
   INFO(left.report.reasons.front());
@@ -553,6 +554,7 @@ TEST_CASE("by hand, what a step reads of an optimizer or sets in it cannot be re
   stays_eager("ctx.optimizers().lr()", Asks::reads_rate);
   stays_eager("ctx.optimizers().set_lr()", Asks::sets_rate);
   stays_eager("ctx.global_step()", Asks::counts_steps);
+  stays_eager("ctx.global_step()", Asks::waits_for_step, 5);  // all batches have 5 rows
   stays_eager<HookLogs>("a hook of an optimizer's step logs");
 }
 TEST_CASE("by hand, a replay finds a loss that is not finite where the step finds it: it stops there, or leaves the "

@@ -183,10 +183,14 @@ class StepSeam {
   /// What the context was asked for since the last `forget_questions`.
   Questions const& questions() const { return run_.questions; }
   void forget_questions() { run_.questions = {}; }
+  /// What the context has answered in this step. A step by hand has changed the counts of updates itself, and they are
+  /// compared before the next one: so as they were when it began.
   Answers answers(Questions const& asked) const {
     Answers all{.asked = asked};
     each_comparable(
         asked, [&](Question question) { all.numbers[static_cast<std::size_t>(question)] = answer(run_, question); });
+    all.numbers[static_cast<std::size_t>(Question::global_step)] = steps_before_;
+    all.numbers[static_cast<std::size_t>(Question::skipped_steps)] = skipped_before_;
     return all;
   }
   /// The first value that differs from `before`.
@@ -258,6 +262,7 @@ class StepSeam {
   char const* (*update_apart_)(State<R>&, StepKey);
   bool rescales_;
   AverageOfStep<typename R::Value> average_;
+  long steps_before_ = run_.progress.global_step, skipped_before_ = run_.progress.skipped_steps;
 };
 
 /// True if someone sees the closure's result: an optimizer that evaluates it, or the model's own optimizer_step.
