@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <typeinfo>
 #include <unordered_set>
 #include <utility>
@@ -207,6 +208,15 @@ struct Freezing : Mlp {
   }
 };
 
+/// Another thread draws while the step runs, as a loader's does.
+struct DrawsElsewhere : Common {
+  torch::nn::Linear body = register_module("body", torch::nn::Linear(6, 3));
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    std::thread([] { torch::rand({}); }).join();
+    return classified(body->forward(batch.data), batch.target, ctx);
+  }
+};
+
 struct Spoiling : Mlp {
   torch::Tensor training_step(auto const& batch, auto& ctx) {
     auto data = batch.data;
@@ -255,6 +265,15 @@ TEST_CASE("a parameter that a replayed step does not reach is left alone by the 
   CHECK(report.reasons.empty());
   CHECK(report.recorded == 2);
   CHECK(report.replayed > 20);
+}
+
+TEST_CASE("graphs: a step that draws nothing on the CPU leaves the draws of other threads alone") {
+  auto model = fresh<DrawsElsewhere>();
+  GraphedCpu strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  fit(strategy, *model, batches(7, 8, 8), {}, 10);
+  CHECK(report->reasons.empty());
+  CHECK(report->replayed > 30);
 }
 
 TEST_CASE("a step in which the host waits is not even recorded") {

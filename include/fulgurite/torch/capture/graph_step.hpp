@@ -102,6 +102,9 @@ class Observer {
   /// tensors, and those of other tensors on the same memory (such as the one that clears a whole arena).
   std::vector<c10::VariableVersion> written();
 
+  /// True if an operator of the step draws from the CPU's generator.
+  bool draws() const;
+
   /// The reason why a graph of this step would be wrong; empty if none was found. `given`: the batch's tensors; `left`:
   /// the step's outputs. Ends the observation.
   std::string wrong(std::vector<at::Tensor> const& given, std::vector<at::Tensor> const& left);
@@ -154,7 +157,9 @@ class GradientsApart : Pinned {
 /// no tensor, as when an arena is cleared. Version counters are not incremented.
 class Snapshot {
  public:
-  explicit Snapshot(capture::World const& world, std::vector<at::Tensor> const& left = {});
+  /// `draws`: the CPU's generator is one of them. A step that draws nothing from it leaves it alone, since other
+  /// threads may draw meanwhile.
+  explicit Snapshot(capture::World const& world, std::vector<at::Tensor> const& left = {}, bool draws = true);
 
   /// Restores memory and generators.
   void restore() const;
@@ -185,6 +190,7 @@ struct Underway {
   FunctionRef<std::size_t()> pending;  ///< the number of values logged so far
   Observer* observer;                  ///< nullptr: the step is compared
   capture::World const& world;
+  bool draws = true;                            ///< from the CPU's generator
   std::vector<loop::Turn> turns = {};           ///< in their order
   std::vector<Snapshot> found = {}, left = {};  ///< before and after each update, if the step is compared
   std::string refusal = {};
@@ -239,6 +245,7 @@ struct KeptGraph {
   std::vector<at::Tensor> seeds = {};                    ///< the tensors from which backward starts in the graph
   std::size_t followed = 0;                              ///< the number of the scaler's seeds that follow in the graph
   std::vector<c10::VariableVersion> written = {};        ///< counters that a replay increments as the step did
+  bool draws = true;                                     ///< the step draws from the CPU's generator
   double spread = 0;                                     ///< the squared distance between replays of one step
   std::unique_ptr<UpdateInGraph> update = nullptr;       ///< null: the optimizer's update is not in the graph
   bool skips = false, notes = false;                     ///< what the update asks of losses and gradients

@@ -64,6 +64,14 @@ FULGURITE_BULK_BODY std::vector<c10::VariableVersion> Observer::written() {
   return all;
 }
 
+FULGURITE_BULK_BODY bool Observer::draws() const {
+  bool any = false;
+  for (auto const& call : recorder_.calls)
+    if (call.op.hasTag(at::Tag::nondeterministic_seeded))
+      capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) { any = any || tensor.is_cpu(); });
+  return any;
+}
+
 FULGURITE_BULK_BODY void Observer::turn(loop::Turn turn, at::Tensor const& loss, FunctionRef<void()> f) {
   c10::impl::ExcludeDispatchKeyGuard const unseen(recording_key);
   if (loss.defined()) looked_at_.push_back(capture::storage_of(loss));
@@ -173,7 +181,7 @@ FULGURITE_BULK_BODY void GradientsApart::add() const {
     else at::_foreach_add_(call.first, call.second);
 }
 
-FULGURITE_BULK_BODY Snapshot::Snapshot(capture::World const& world, std::vector<at::Tensor> const& left) {
+FULGURITE_BULK_BODY Snapshot::Snapshot(capture::World const& world, std::vector<at::Tensor> const& left, bool draws) {
   at::NoGradGuard const no_graph;
   std::unordered_set<capture::Storage> known;
   world.each_tensor([&](at::Tensor const& tensor) {
@@ -185,7 +193,7 @@ FULGURITE_BULK_BODY Snapshot::Snapshot(capture::World const& world, std::vector<
   });
   for (auto const& tensor : left)
     if (tensor.defined()) copies_.push_back(tensor.detach().clone().reshape({-1}));
-  save(at::Device(at::kCPU));
+  if (draws) save(at::Device(at::kCPU));
   if (world.device().is_cuda()) save(world.device());
 }
 
@@ -254,10 +262,10 @@ FULGURITE_BULK_BODY void Underway::turn(loop::Turn turn, at::Tensor const& loss,
   auto const logged = pending();
   bool const compares = !observer && turn != loop::Turn::looks_at_loss;
   turns.push_back(turn);
-  if (compares) found.emplace_back(world);
+  if (compares) found.emplace_back(world, std::vector<at::Tensor>(), draws);
   if (observer) observer->turn(turn, loss, act);
   else act();
-  if (compares) left.emplace_back(world);
+  if (compares) left.emplace_back(world, std::vector<at::Tensor>(), draws);
   if (pending() != logged) refusal = capture::hook_logs;
 }
 

@@ -142,6 +142,7 @@ class Graphs {
     }
     auto const left = capture::cut_off(*made.result, step.board, scene.world);
     kept.written = observer.written();
+    kept.draws = observer.draws();
     for (auto& [turn, written] : observer.turns) kept.segments.push_back({turn, std::move(written)});
     made.changed = scene.changed();
     for (auto const& why : {wrong, capture::not_replayable(step.seam.questions()),
@@ -159,12 +160,12 @@ class Graphs {
   /// Runs the step as it is written, then a replay from the same state, which is undone.
   template <class Result, class Batch, class Step>
   capture::Compared<Ran<Result>> compare(capture::Scene const& scene, Kept& kept, Batch& batch, Step& step) {
-    Snapshot const before(scene.world);
+    Snapshot const before = Graphs::before(scene.world, kept);
     std::string waited;
     capture::Compared<Ran<Result>> compared;
     auto& ran = compared.ran;
     auto const pending = [&] { return capture::pending(step.board); };
-    Underway now{pending, nullptr, scene.world};
+    Underway now{pending, nullptr, scene.world, kept.draws};
     {
       capture::SetFor<Underway*> const known(underway_, &now);
       ran.result.emplace(side_->run(waited, [&] { return step(batch); }));
@@ -178,17 +179,17 @@ class Graphs {
                      : ran.changed || left.logged != kept.left.logged ? capture::other_bits
                                                                       : "";
     if (!compared.wrong.empty()) return compared;
-    now.found.emplace_back(scene.world, left.tensors);
+    now.found.emplace_back(scene.world, left.tensors, kept.draws);
     auto const& as_written = now.found;  // as the step was before each update, and at its end
     NotesUndone const undone(kept.update.get());
     auto const replayed = [&] {
       before.restore();
       std::vector<Snapshot> at;
       launch(kept, scene.batch, [&](Segment<Graph> const&) {
-        at.emplace_back(scene.world);
+        at.push_back(Graphs::before(scene.world, kept));
         now.left[at.size() - 1].restore();  // an update is made once
       });
-      at.emplace_back(scene.world, kept.left.tensors);
+      at.emplace_back(scene.world, kept.left.tensors, kept.draws);
       return at;
     };
     auto const first = replayed();
@@ -282,7 +283,7 @@ class Graphs {
     if (promises) waiting_.promise(std::move(copies));
     return result;
   }
-  static Snapshot before(capture::World const& world, Kept const&) { return Snapshot(world); }
+  static Snapshot before(capture::World const& world, Kept const& kept) { return Snapshot(world, {}, kept.draws); }
 
  private:
   static constexpr int steps_before_recording = 3;
@@ -551,7 +552,7 @@ class Graphs {
   /// True if the joined steps do what the replays do one by one. Both without updates, so from the same weights.
   bool are_equal(capture::Scene const& scene, Kept& kept) {
     auto& joined = *kept.joined;
-    Snapshot const before(scene.world);
+    Snapshot const before = Graphs::before(scene.world, kept);
     NotesUndone const undone(kept.update.get());
     auto const one_by_one = [&] {
       before.restore();
@@ -560,14 +561,14 @@ class Graphs {
         launch(kept, inputs.tensors(), [](Segment<Graph> const&) {});
         for (auto const& output : kept.left.tensors) outputs.push_back(output.clone());
       }
-      return Snapshot(scene.world, outputs);
+      return Snapshot(scene.world, outputs, kept.draws);
     };
     auto const together = [&] {
       before.restore();
       joined.graph->replay();
       std::vector<at::Tensor> outputs;
       for (auto const& left : joined.left) outputs.insert(outputs.end(), left.tensors.begin(), left.tensors.end());
-      return Snapshot(scene.world, outputs);
+      return Snapshot(scene.world, outputs, kept.draws);
     };
     try {
       auto const first = one_by_one(), all = together();
