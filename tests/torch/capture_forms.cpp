@@ -384,6 +384,28 @@ TEST_CASE("captured fit whose step returns nothing for some batches") {
 
 namespace {
 
+/// It returns a part of a tensor, and a tensor whose elements share memory; a hook sees how the part lies in memory,
+/// and keeps some.
+struct ReturnsPart : Common {
+  struct Output {
+    torch::Tensor loss, part, wide;
+  };
+  std::vector<torch::Tensor> kept = {};
+  Output training_step(data::Batch const& batch) {
+    ++ran;
+    auto const hidden = layer->forward(batch.data);
+    auto const value = F::cross_entropy(head->forward(hidden), batch.target);
+    return {value, hidden.slice(1, 3, 7), value.detach().expand({3})};
+  }
+  void on_train_batch_end(auto& outputs, auto&, auto&) {
+    torch::Tensor const& part = outputs.part;
+    auto const at = reinterpret_cast<std::uintptr_t>(part.const_data_ptr()) % 64;
+    left.push_back(torch::tensor({part.stride(0), part.stride(1), static_cast<long>(at)}));
+    left.push_back(torch::cat({part.detach().flatten(), outputs.wide}));
+    if (left.size() % 6 == 0) kept.push_back(part.detach());
+  }
+};
+
 /// Two networks, two optimizers, one step of both. `Way` says how the generator is stepped.
 enum class Way : std::uint8_t { minimize, by_hand, closure, clipped };
 struct Gan : fixtures::Adversaries {
@@ -439,6 +461,10 @@ struct Gan : fixtures::Adversaries {
 };
 
 }  // namespace
+
+TEST_CASE("what a captured step returns lies in memory as in the step as it is written: strides, offset in a line") {
+  CHECK(replayed<ReturnsPart>(batches(20)) > 100);
+}
 
 TEST_CASE("captured fit by hand: both networks' weights, moments, buffers, hooks, rows and random numbers are those of "
           "the plain fit") {

@@ -53,7 +53,7 @@ class Inputs {
     capture::each_leaf(
         batch,
         [&](at::Tensor& tensor) {
-          if (tensor.defined()) tensor = fixed_.emplace_back(memory_like(tensor));
+          if (tensor.defined()) tensor = fixed_.emplace_back(capture::memory_like(tensor));
         },
         [](std::int64_t) {});
     for (auto const& tensor : fixed_) versions_.push_back(tensor._version());
@@ -68,10 +68,6 @@ class Inputs {
   std::vector<at::Tensor> const& tensors() const { return fixed_; }
 
  private:
-  /// Memory of the same strides, also if there are gaps, and with the same offset in a cache line: at another one,
-  /// kernels may sum in another order.
-  static at::Tensor memory_like(at::Tensor const& tensor);
-
   std::vector<at::Tensor> fixed_;
   std::vector<std::int64_t> versions_;
 };

@@ -33,16 +33,6 @@ FULGURITE_BULK_BODY void fulfil(std::vector<at::Tensor> const& promised, std::ve
     if (promised[i].defined()) capture::detached(promised[i]).copy_(outputs[i], true);
 }
 
-FULGURITE_BULK_BODY at::Tensor Inputs::memory_like(at::Tensor const& tensor) {
-  auto const item = static_cast<std::int64_t>(tensor.itemsize());
-  auto const offset =
-      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % capture::cache_line) / item;
-  auto const span = capture::span_of(tensor);
-  at::NoGradGuard const no_graph;
-  auto const all = at::empty({offset + (span.end - span.begin) / item}, tensor.options());
-  return capture::detached(all.as_strided(tensor.sizes(), tensor.strides(), offset));
-}
-
 FULGURITE_BULK_BODY bool Inputs::written() const {
   for (std::size_t i = 0; i != fixed_.size(); ++i)
     if (fixed_[i]._version() != versions_[i]) return true;

@@ -15,7 +15,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty_like.h>
 #include <c10/core/Device.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -277,7 +276,10 @@ class Graphs {
           };
           auto const first = std::find_if(tensors.begin(), tensors.end(), same);
           auto& copy = copies[static_cast<std::size_t>(first - tensors.begin())];
-          if (!copy.defined()) copy = promises ? at::empty_like(*first) : first->clone();
+          if (!copy.defined()) {
+            copy = capture::memory_like(*first);
+            if (!promises) copy.copy_(*first);
+          }
           return at::Tensor(copy.variable_data());  // a handle that is kept without a copy
         });
     if (promises) waiting_.promise(std::move(copies));

@@ -246,6 +246,10 @@ inline constexpr char const* hook_logs = "a hook of an optimizer's step logs: lo
 /// Bytes. Kernels may sum in another order at another offset of a tensor in its line.
 inline constexpr std::uintptr_t cache_line = 64;
 
+/// Memory of the same strides, also if there are gaps, and with the same offset in a cache line. A tensor whose
+/// elements share memory gets memory without that.
+at::Tensor memory_like(at::Tensor const& tensor);
+
 /// The number of values that a step has logged so far.
 std::size_t pending(auto const& board) {
   std::size_t n = 0;

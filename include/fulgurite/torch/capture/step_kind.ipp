@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty.h>
+
 #include <fulgurite/torch/capture/step_kind.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -26,6 +29,18 @@ FULGURITE_BULK_BODY std::string not_replayable(loop::Questions const& asked) {
     else why = "training_step calls " + call + ", which a replay would leave out";
   });
   return why;
+}
+
+FULGURITE_BULK_BODY at::Tensor memory_like(at::Tensor const& tensor) {
+  auto const options = tensor.options().requires_grad(false);
+  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) return at::empty(tensor.sizes(), options);
+  auto const item = static_cast<std::int64_t>(tensor.itemsize());
+  auto const offset =
+      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % cache_line) / item;
+  auto const span = span_of(tensor);
+  auto memory = at::empty({offset + (span.end - span.begin) / item}, options);
+  memory.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), offset);
+  return memory;
 }
 
 FULGURITE_BULK_BODY bool Scene::changed() const { return !world.is_of(model) || !world.unchanged(); }

@@ -174,7 +174,9 @@ Taken<Result> record(Scene const& scene, Batch& batch, Step& step, Underway*& un
 
 // Copies of a replay's outputs, since the next replay overwrites the tape's own tensors.
 
-/// A copy that is not held any more is reused; most losses are dropped before the next step.
+/// They lie in memory as the step's own do: the next step may compute with them, and kernels sum in another order where
+/// strides or the offset in a cache line are others. A copy that is not held any more is reused; most losses are
+/// dropped before the next step.
 class Copies {
  public:
   at::Tensor take(Tape const& tape, std::size_t number);

@@ -561,10 +561,9 @@ FULGURITE_BULK_BODY at::Tensor Copies::take(Tape const& tape, std::size_t number
   auto const& from = tape.leaving()[number];
   if (last_.size() <= number) last_.resize(number + 1);
   auto& copy = last_[number];
-  if (!copy.defined() || copy.use_count() != 1 || copy.storage().use_count() != 1 || !is_as_it_was(copy, from)) {
-    at::AutoDispatchBelowADInplaceOrView const below;
-    copy = from.clone();
-  } else if (from.is_contiguous()) {
+  if (!copy.defined() || copy.use_count() != 1 || copy.storage().use_count() != 1 || !is_as_it_was(copy, from))
+    copy = memory_like(from);
+  if (from.is_contiguous()) {
     std::memcpy(copy.data_ptr(), from.const_data_ptr(), from.nbytes());
   } else {
     at::AutoDispatchBelowADInplaceOrView const below;
@@ -574,8 +573,8 @@ FULGURITE_BULK_BODY at::Tensor Copies::take(Tape const& tape, std::size_t number
 }
 
 FULGURITE_BULK_BODY bool Copies::is_as_it_was(at::Tensor const& copy, at::Tensor const& from) {
-  return copy.scalar_type() == from.scalar_type() && copy.sizes() == from.sizes() &&
-         (!from.is_contiguous() || copy.is_contiguous()) && copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
+  return copy.scalar_type() == from.scalar_type() && copy.sizes() == from.sizes() && copy.strides() == from.strides() &&
+         copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
 }
 
 FULGURITE_BULK_BODY Before::Before(World const& world, KeptTape const& kept) : world_(world), bytes_(world.bytes()) {
