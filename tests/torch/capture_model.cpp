@@ -1,5 +1,5 @@
-// What a captured step takes from outside of its operators: hooks on tensors, the parts of the model, sizes that a
-// batch states itself, other threads.
+// What a captured step takes from outside of its operators: hooks on tensors, the parts and numbers of the model,
+// memory that operators fill, LibTorch's switches, sizes that a batch states itself, other threads.
 
 #include "captured_fits.hpp"
 
@@ -28,6 +28,14 @@ void hook_removed(Given& net, long batch) {
 torch::Tensor late(Given& net, data::Batch const& batch) {
   if (!net.named_buffers().contains("late")) net.register_buffer("late", torch::full({}, 0.5));
   return plain_loss(net.body, batch) * net.named_buffers()["late"];
+}
+
+/// A factory that fills a buffer of the model, to which the step adds.
+torch::Tensor fills_buffer(Given& net, data::Batch const& batch) {
+  torch::zeros_out(net.counter, {1});
+  auto const value = plain_loss(net.body, batch);
+  net.counter.add_(value.detach());
+  return (value * (1 + net.counter)).sum();
 }
 
 /// A clock by which a check takes four times as long as a replay.
@@ -128,6 +136,12 @@ TEST_CASE("an open fit knows which step will be checked, and leaves it to a call
 
 TEST_CASE("a buffer that the first step registers is the model's") {
   auto const [report, ran] = twice({late}, batches(7, 8));
+  CHECK(report.reasons.empty());
+  CHECK(report.replayed > 30);
+}
+
+TEST_CASE("a factory that fills a buffer of the model does so in each replay") {
+  auto const [report, ran] = twice({fills_buffer}, batches(7, 8));
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
 }

@@ -456,7 +456,7 @@ FULGURITE_BULK_BODY TapeTurn::TapeTurn(Call const& call, std::vector<c10::Variab
 }
 
 FULGURITE_BULK_BODY bool TapeMemory::is_constant(Call const& call) const {
-  if (!is_constant_factory(call.name())) return false;
+  if (!is_constant_factory(call.name()) || call.op.schema().is_mutable()) return false;
   bool constant = true;
   each_tensor_of(call.out,
                  [&](at::Tensor const& tensor) { constant = constant && !rewritten_.contains(storage_of(tensor)); });
