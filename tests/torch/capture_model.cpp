@@ -53,6 +53,21 @@ struct Quiet : Given {
   void on_train_batch_end() {}
 };
 
+/// A hook changes numbers that would be low addresses.
+struct Numbers : Common {
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 3));
+  float share = 1;
+  long most = 5000, now = 0;
+  void on_train_batch_start() {
+    if (now++ != changes_at) return;
+    share = 0.5;
+    most = 6000;
+  }
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    return classified(layer->forward(batch.data) * share, batch.target, ctx);
+  }
+};
+
 /// A batch that states how many of its rows count.
 struct Counted {
   torch::Tensor data, target, rows;
@@ -138,6 +153,13 @@ TEST_CASE("a buffer that the first step registers is the model's") {
   auto const [report, ran] = twice({late}, batches(7, 8));
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
+}
+
+TEST_CASE("replays before a float or an integer of the model changes are checked as the model was then") {
+  auto const report = twice<Numbers>(batches(50, 8), {}, 1).first;
+  CHECK(report.reasons.empty());
+  CHECK(report.tapes.size() == 2);
+  CHECK(report.unproven == 0);
 }
 
 TEST_CASE("a factory that fills a buffer of the model does so in each replay") {

@@ -68,12 +68,18 @@ FULGURITE_BULK_BODY std::size_t size_of_known(torch::nn::Module const& module) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-/// True if these bytes, a word or less, are a number in the address range in which Linux places a program's memory.
+/// True if these bytes, a word or less, are a number in the address range in which Linux places a program's memory. Low
+/// addresses, which look like most numbers, are those of a program that is linked to a fixed address, and of its heap.
 FULGURITE_BODY bool may_be_address(char const* from, std::size_t size) {
+  static bool const low = [] {
+    auto const allocated = std::make_unique<char>();
+    auto const below = [](void const* at) { return reinterpret_cast<std::uintptr_t>(at) < std::uintptr_t{1} << 32U; };
+    return below(&low) || below(allocated.get());
+  }();
   std::uintptr_t value = 0;
   std::memcpy(&value, from, size);
   constexpr std::uintptr_t one = 1;
-  return (value >= 4096 && value < one << 32U) || (value >= one << 44U && value < one << 48U);
+  return (low && value >= 4096 && value < one << 32U) || (value >= one << 44U && value < one << 48U);
 }
 
 /// True if byte `i` of these `size` bytes belongs to a std::vector that has as many elements as before or more, and has
