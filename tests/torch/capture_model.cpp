@@ -162,6 +162,26 @@ TEST_CASE("replays before a float or an integer of the model changes are checked
   CHECK(report.unproven == 0);
 }
 
+TEST_CASE("the guard of each step knows LibTorch's switches of products, convolutions and attention") {
+  auto& context = at::globalContext();
+  auto const knows = [](at::DeviceType type, auto set, auto value, auto usual) {
+    libtorch::capture::Modes const before(type);
+    set(value);
+    bool const same = libtorch::capture::Modes(type) == before;
+    set(usual);
+    return !same;
+  };
+  context.setFloat32MatmulPrecision("highest");
+  for (auto const type : {at::kCPU, at::kCUDA}) {
+    CHECK(knows(type, [&](char const* how) { context.setFloat32MatmulPrecision(how); }, "high", "highest"));
+    CHECK(knows(type, [&](bool on) { context.setSDPUseMath(on); }, false, true));
+  }
+  CHECK(knows(at::kCUDA, [&](bool on) { context.setSDPUseCuDNN(on); }, false, true));
+  CHECK(knows(at::kCUDA, [&](bool on) { context.setDeterministicCuDNN(on); }, true, false));
+  CHECK(knows(at::kCUDA, [&](bool on) { context.setBenchmarkCuDNN(on); }, true, false));
+  CHECK(knows(at::kCUDA, [&](bool on) { context.setAllowTF32CuDNN(on); }, false, true));
+}
+
 TEST_CASE("a factory that fills a buffer of the model does so in each replay") {
   auto const [report, ran] = twice({fills_buffer}, batches(7, 8));
   CHECK(report.reasons.empty());

@@ -223,7 +223,13 @@ struct Modes {
   bool inference = c10::InferenceMode::is_enabled();
   bool autocast;
   at::ScalarType cast;
-  bool deterministic, onednn, flash, efficient;
+  bool deterministic, onednn, flash, efficient, math;
+  at::Float32Precision products;
+  struct CuDnn {
+    bool deterministic = false, benchmark = false, attention = false;
+    at::Float32Precision convolutions = at::Float32Precision::NONE;
+    friend bool operator==(CuDnn const&, CuDnn const&) = default;
+  } cudnn = {};  ///< not read for the CPU
   c10::ScalarType floating = c10::get_default_dtype_as_scalartype();
   friend bool operator==(Modes const&, Modes const&) = default;
 };

@@ -278,6 +278,13 @@ FULGURITE_BULK_BODY Modes::Modes(at::DeviceType type)
   onednn = context.userEnabledMkldnn();
   flash = context.userEnabledFlashSDP();
   efficient = context.userEnabledMemEfficientSDP();
+  math = context.userEnabledMathSDP();
+  bool const on_cpu = type == at::kCPU;
+  products =
+      context.float32Precision(on_cpu ? at::Float32Backend::MKLDNN : at::Float32Backend::CUDA, at::Float32Op::MATMUL);
+  if (on_cpu) return;
+  cudnn = {context.deterministicCuDNN(), context.benchmarkCuDNN(), context.userEnabledCuDNNSDP(),
+           context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV)};
 }
 
 FULGURITE_BULK_BODY World::World(torch::nn::Module& model, at::Device device)
