@@ -38,6 +38,26 @@ torch::Tensor fills_buffer(Given& net, data::Batch const& batch) {
   return (value * (1 + net.counter)).sum();
 }
 
+/// Operators fill memory that was not set before: the noise of a layer, random numbers.
+torch::Tensor leaks(Given& net, data::Batch const& batch) {
+  return F::cross_entropy(torch::rrelu(net.body->forward(batch.data), 0.1, 0.3, true), batch.target);
+}
+template <class Fill>
+torch::Tensor draws(Given& net, data::Batch const& batch, Fill fill) {
+  auto const numbers = torch::empty({4});
+  fill(numbers);
+  return plain_loss(net.body, batch) * (1 + 0.1 * numbers.clamp(-1, 1).mean());
+}
+torch::Tensor log_normal(Given& net, data::Batch const& batch) {
+  return draws(net, batch, [](torch::Tensor const& to) { to.log_normal_(); });
+}
+torch::Tensor cauchy(Given& net, data::Batch const& batch) {
+  return draws(net, batch, [](torch::Tensor const& to) { to.cauchy_(); });
+}
+torch::Tensor geometric(Given& net, data::Batch const& batch) {
+  return draws(net, batch, [](torch::Tensor const& to) { to.geometric_(0.5); });
+}
+
 /// A clock by which a check takes four times as long as a replay.
 struct Checks {
   using Stateless = ByChoice;
@@ -160,6 +180,14 @@ TEST_CASE("replays before a float or an integer of the model changes are checked
   CHECK(report.reasons.empty());
   CHECK(report.tapes.size() == 2);
   CHECK(report.unproven == 0);
+}
+
+TEST_CASE("operators that fill memory with random numbers are replayed") {
+  for (auto* const step : {leaks, log_normal, cauchy, geometric}) {
+    auto const [report, ran] = twice({step}, batches(7, 8));
+    CHECK(report.reasons.empty());
+    CHECK(report.replayed > 30);
+  }
 }
 
 TEST_CASE("the guard of each step knows LibTorch's switches of products, convolutions and attention") {

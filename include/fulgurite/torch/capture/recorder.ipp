@@ -138,10 +138,12 @@ FULGURITE_BULK_BODY bool is_constant_factory(std::string_view name) {
                        "aten::new_full", "aten::eye"});
 }
 
-/// True if the operator sets its first argument without reading it.
-FULGURITE_BULK_BODY bool overwrites(std::string_view name) {
-  return one_of(name, {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
-                       "aten::bernoulli_", "aten::random_", "aten::exponential_"});
+/// True if the operator sets this argument without reading it.
+FULGURITE_BULK_BODY bool overwrites(std::string_view name, std::size_t argument) {
+  if (argument == 1) return name.starts_with("aten::rrelu_with_noise");  // in training; else it leaves the noise alone
+  return argument == 0 && one_of(name, {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
+                                        "aten::bernoulli_", "aten::random_", "aten::exponential_", "aten::log_normal_",
+                                        "aten::cauchy_", "aten::geometric_"});
 }
 
 /// True if the operator's result depends on shapes and types only, not on values.
@@ -311,7 +313,7 @@ FULGURITE_BODY std::string Listing::line(Call const& call) {
   bool const values = fresh ? !is_constant_factory(name) && !is_empty_factory(name) : writes;
   for (std::size_t i = 0; i != call.in.size(); ++i) {
     bool const written = is_written(call, i);
-    bool const sets = written && ((i == 0 && overwrites(name)) || schema.arguments()[i].is_out());
+    bool const sets = written && (overwrites(name, i) || schema.arguments()[i].is_out());
     each_tensor_in(call.in[i], [&](at::Tensor const& tensor) {
       auto const storage = storage_of(tensor);
       if (values && !sets && raw_.contains(storage)) refuse(name + " reads a tensor that the host has filled");
