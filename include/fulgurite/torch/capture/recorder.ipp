@@ -424,9 +424,8 @@ FULGURITE_BODY void update_stays_apart(CaptureReport& report, std::string const&
 }
 
 FULGURITE_BODY void steps_stay_single(CaptureReport& report, std::string const& reason) {
-  if (report.single == reason) return;
   std::lock_guard const lock(lists_of_reports());
-  report.single = reason;
+  if (report.single != reason) report.single = reason;
 }
 
 /// The calls of a tape by kernel: a line for each kind that computes most, and one for all others.
