@@ -212,7 +212,7 @@ struct CaptureReport {
   std::vector<std::string> reasons = {};                 ///< why steps run eagerly
   std::vector<libtorch::capture::TapeFacts> tapes = {};  ///< one for each kind and shape of step
   Count dropped;   ///< how often recordings were dropped or made again because the model had changed
-  Count unproven;  ///< replays that can no longer be checked, because the model was changed after them
+  Count unproven;  ///< replays that can no longer be checked, because the model or their batch was changed after them
   Count warned_unproven;
   Count noted;   ///< size of `reasons`
   Count warned;  ///< number of reasons that were given as warnings
@@ -238,8 +238,9 @@ void pass_on_reasons(CaptureReport& report, auto&& say) {
   if (long const all = report.unproven, n = all - report.warned_unproven; n != 0) {
     report.warned_unproven = all;
     say("fulgurite.capture.unchecked",
-        std::to_string(n) + " replayed steps can no longer be checked, since the model was changed after them in a way "
-                            "that cannot be undone for a check: they may be wrong if something else changed, too");
+        std::to_string(n) + " replayed steps can no longer be checked, since the model, or the form of their last "
+                            "batch, was changed after them in a way that cannot be undone for a check: they may be "
+                            "wrong if something else changed, too");
   }
   while (report.warned < report.noted) {
     std::string reason;
