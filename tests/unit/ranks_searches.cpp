@@ -2,12 +2,14 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/data/loader.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 
 #include "models.hpp"
@@ -150,4 +152,52 @@ TEST_CASE("ranks: where a search ends a fit on all of them, each has its own err
   require_fine(all);
   CHECK(all[0].result->find("the loss of another rank") != std::string::npos);
   CHECK(all[1].result->find("on rank 1") != std::string::npos);
+}
+
+namespace searches_of_ranks {
+
+/// Its schedules are as long as the fit, so it asks for the batches of an epoch.
+struct Counts : Bowl {
+  double seen = 0;
+  Tensor training_step(double x, auto& ctx) {
+    if (!ctx.rehearsing()) seen += x;
+    return p * p;
+  }
+  toy::Sgd configure_optimizers(auto& ctx) { return {{p}, ctx.estimated_steps() == 10 ? lr : 0.0}; }
+};
+std::vector<double> ten() { return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; }
+/// Takes its part, and does not say which one it has.
+struct Shards {
+  std::vector<double> all = ten(), mine = all;
+  void shard(int rank, int world, bool) {
+    mine.clear();
+    for (auto i = std::size_t(rank); i < all.size(); i += std::size_t(world)) mine.push_back(all[i]);
+  }
+  auto begin() const { return mine.begin(); }
+  auto end() const { return mine.end(); }
+  std::size_t size() const { return mine.size(); }
+};
+/// What a fit of two epochs that searches first has summed up, and what its loader has then.
+std::vector<double> summed(Rank const& rank, auto loader) {
+  Counts model;
+  std::string failure;
+  auto trainer = make_trainer(model, options(2), rank, Tries{&failure});
+  trainer.fit(model, loader);
+  double sum = 0;
+  for (double const x : loader) sum += x;
+  return {model.seen, sum};
+}
+
+}  // namespace searches_of_ranks
+
+TEST_CASE("ranks: a search leaves a fit its part of a loader whose batches configure_optimizers has counted") {
+  auto const all = toy::on_ranks(2, [](Rank rank) {
+    auto seen = summed(rank, Shards{});
+    auto const first = [](std::span<double const> one) { return one.front(); };
+    for (double const x : summed(rank, data::Loader{ten(), {.batch_size = 1}, first})) seen.push_back(x);
+    return seen;
+  });
+  require_fine(all);
+  CHECK(*all[0].result == std::vector<double>{50, 55, 50, 55});
+  CHECK(*all[1].result == std::vector<double>{60, 55, 60, 55});
 }

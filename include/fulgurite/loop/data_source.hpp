@@ -49,8 +49,8 @@ class Kept {
     else kept_.reset();  // some loaders cannot be assigned, such as those with a lambda that captures
     fresh_ = true;
   }
-  /// Returns true once for each time that a loader was requested.
-  bool is_fresh() { return std::exchange(fresh_, false); }
+  /// True until the loader is prepared, which ends it.
+  bool& is_fresh() { return fresh_; }
 
  private:
   bool fresh_ = true;
@@ -85,10 +85,10 @@ struct GivenLoaders {
   auto& module() { return none; }
   /// A copy in the state before any loader was requested.
   GivenLoaders fresh() { return {given_train, given_eval}; }
-  bool is_train_fresh() { return std::exchange(train_is_fresh, false); }
+  bool& is_train_fresh() { return train_is_fresh; }
   template <class Hook>
-  bool is_fresh() {
-    return std::exchange(eval_is_fresh, false);
+  bool& is_fresh() {
+    return eval_is_fresh;
   }
   auto& train() { return given_train; }
   template <class Hook>
@@ -121,9 +121,9 @@ struct ModuleLoaders {
   Module& module() { return from; }
   /// A copy in the state before any loader was requested.
   ModuleLoaders fresh() { return ModuleLoaders(from); }
-  bool is_train_fresh() { return train_.is_fresh(); }
+  bool& is_train_fresh() { return train_.is_fresh(); }
   template <class Hook>
-  bool is_fresh() {
+  bool& is_fresh() {
     return slot<Hook>()->is_fresh();
   }
   /// Makes the next call request the loader again (reload_dataloaders_every_n_epochs).
@@ -332,7 +332,7 @@ void notify_epoch([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch) 
 template <class R, class Source>
 auto& training_loader(State<R>& run, Source& source) {
   auto& loader = source.train();
-  if (source.is_train_fresh()) prepare_loader(run, loader, true);
+  if (std::exchange(source.is_train_fresh(), false)) prepare_loader(run, loader, true);
   return loader;
 }
 
@@ -340,7 +340,7 @@ auto& training_loader(State<R>& run, Source& source) {
 template <class Hook, class R, class Source>
 auto evaluation_loaders(State<R>& run, Source& source) {
   auto loaders = source.template evaluation<Hook>();
-  bool const is_fresh = source.template is_fresh<Hook>();
+  bool const is_fresh = std::exchange(source.template is_fresh<Hook>(), false);
   each_of(loaders,
           [&](auto& loader) { is_fresh ? prepare_loader(run, loader, false) : share_out_again(run, loader, false); });
   return loaders;

@@ -203,7 +203,7 @@ struct TrainingAlone {
   Source& from;
   auto& module() { return from.module(); }
   auto& train() { return from.train(); }
-  bool is_train_fresh() { return from.is_train_fresh(); }
+  bool& is_train_fresh() { return from.is_train_fresh(); }
 };
 
 /// Makes trial runs. The trainer's callbacks are not notified, except that they may end the program.
@@ -227,7 +227,8 @@ class Rehearsal final : public Rehearser<R> {
     if (run_.loading.training_is_open && !plan.fresh_loader) return rehearse_on(plan, source_);
     auto own = source_.fresh();  // the fit requests its own loaders later
     std::optional<SharedOut<R, Source, hook::val_dataloader>> shared_out;
-    if (!run_.loading.training_is_open) shared_out.emplace(run_, own);
+    // A fit that has prepared its own loader, to count its batches, trains on its part after this.
+    if (source_.is_train_fresh()) shared_out.emplace(run_, own);
     rehearse_on(plan, own);
   }
   BatchSizes& batch_sizes() override { return sizes_; }
