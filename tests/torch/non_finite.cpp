@@ -183,6 +183,53 @@ TEST_CASE("LBFGS: a bad first evaluation leaves the weights alone, and a step th
 
 namespace {
 
+/// Two layers with as many parameters of other shapes, each updated by its own LBFGS.
+struct TwoByHand : torch::nn::Module {
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(5, 9));
+  torch::nn::Linear second = register_module("second", torch::nn::Linear(9, 2));
+  int evaluations = 0, bad = -1;
+  std::vector<torch::Tensor> before{};
+  auto configure_optimizers() {
+    auto const options = optim::LBFGSOptions{.lr = 0.1, .max_iter = 3, .tolerance_grad = 0, .tolerance_change = 0};
+    return optimizers(optim::LBFGS(*first, options), optim::LBFGS(*second, options));
+  }
+  void training_step(data::Batch const& batch, auto& ctx) {
+    auto& [of_first, of_second] = ctx.optimizers();
+    auto const minimize = [&](auto& optimizer) {
+      ctx.step(optimizer, [&] {
+        optimizer.zero_grad();
+        auto loss = F::mse_loss(second->forward(torch::tanh(first->forward(batch.data))), batch.target);
+        if (++evaluations == bad) loss = loss * infinity;
+        ctx.backward(loss);
+        return loss;
+      });
+    };
+    minimize(of_first);
+    before.clear();
+    for (auto const& weight : second->parameters()) before.push_back(weight.detach().clone());
+    minimize(of_second);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("two LBFGS by hand: a step that ends in no number puts its own weights back", "[nonfinite]") {
+  for (int const bad : {-1, 5, 11}) {  // the second of three evaluations, in a step of the second one
+    auto model = fresh<TwoByHand>();
+    model.bad = bad;
+    auto trainer = make_trainer<TwoByHand>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Manual{}, NoDefaults{});
+    std::string failure;
+    try {
+      trainer.fit(model, batches(2), NoValidation{});
+    } catch (Error const& error) { failure = error.identifier(); }
+    CHECK(failure == (bad < 0 ? "" : "fulgurite.loop.non_finite"));
+    auto const now = model.second->parameters();
+    for (std::size_t i = 0; i != now.size(); ++i) CHECK(fixtures::same_bits(now[i], model.before[i]) == (bad > 0));
+  }
+}
+
+namespace {
+
 /// Its loss has lost its graph, or it logs over a batch.
 struct Careless : torch::nn::Module {
   static constexpr Metric<"loss"> train_loss{};

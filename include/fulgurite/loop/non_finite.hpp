@@ -417,9 +417,10 @@ void closure_step(State<R>& run, O& optimizer, Step&& step) {
   auto&& parameters = optimizer.parameters();
   std::span<Value const> const weights(parameters);
   bool const waits = Backend::gradients_wait(parameters);
-  if (!waits && finite.before.size() != weights.size()) finite.before = Backend::clones(weights);
+  auto& before = finite.before[&optimizer];
+  if (!waits && before.size() != weights.size()) before = Backend::clones(weights);
   else if (!waits)
-    for (std::size_t i = 0; i != weights.size(); ++i) Backend::copy_into(finite.before[i], weights[i]);
+    for (std::size_t i = 0; i != weights.size(); ++i) Backend::copy_into(before[i], weights[i]);
   try {
     step();
   } catch (LeftOut const&) {}
@@ -428,7 +429,7 @@ void closure_step(State<R>& run, O& optimizer, Step&& step) {
     if (!waits && !Backend::weights_finite(weights)) {
       for (std::size_t i = 0; i != weights.size(); ++i) {
         Value weight = weights[i];
-        Backend::copy_into(weight, finite.before[i]);
+        Backend::copy_into(weight, before[i]);
       }
       found_non_finite(run, "the weights that the optimizer arrived at are not finite");
     }

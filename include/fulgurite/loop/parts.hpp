@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -374,9 +375,10 @@ struct FiniteWatch {
   /// Losses and norms on a device that were not read yet, so that the host need not wait. A step adds handles and calls
   /// no operator; `most_noted` of them are condensed into one.
   std::vector<Value> noted = {};
-  long read_at = 0;                ///< global_step when `noted` was last read
-  int scaled_out = 0;              ///< updates that the scaler has skipped in a row
-  std::vector<Value> before = {};  ///< the weights before a step that evaluates a closure
+  long read_at = 0;    ///< global_step when `noted` was last read
+  int scaled_out = 0;  ///< updates that the scaler has skipped in a row
+  /// Of each optimizer that evaluates a closure: its weights before its step.
+  std::map<void const*, std::vector<Value>> before = {};
 };
 
 // In manual optimization the user decides the order of clear, backward and step. An order that is almost always a
