@@ -181,6 +181,32 @@ TEST_CASE("a resumed fit puts the rate that was found into the model") {
   CHECK_FALSE(later.callback<LearningRateFinder>().results().suggested);  // it did not search again
 }
 
+namespace {
+
+/// Is steeper in the search of the start, and has no slope in those from epoch 6 on.
+struct Flattens : Bowl {
+  toy::Tensor training_step(double x, auto& ctx) {
+    double const slope = !ctx.rehearsing() ? 1 : ctx.current_epoch() < 4 ? 80 : ctx.current_epoch() < 6 ? 1 : 0;
+    return Bowl::training_step(x) * toy::Tensor(slope);
+  }
+};
+}  // namespace
+
+TEST_CASE("a search that finds nothing leaves a resumed fit the rate of the search before it") {
+  Flattens model;
+  auto trainer = toy::train<Flattens>(
+      options(3), Automatic{},
+      LearningRateFinder<Flattens>{
+          {.search = {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 8, .skip_begin = 0}, .milestones = {4, 6}}});
+  trainer.fit(model, toy::batches(4));
+  auto const first = model.lr;
+  trainer.set_options(options(8));
+  trainer.fit(model, toy::batches(4), snapshot(trainer));
+  REQUIRE(model.lr != first);
+  REQUIRE_FALSE(trainer.callback<LearningRateFinder>().results().suggested);
+  CHECK(model.rates.back() == std::vector{model.lr, model.lr * ((0.5 / 10) / 0.5)});
+}
+
 TEST_CASE("training with a rate that was found has the bits of training with that rate from the start") {
   Bowl searched, given;
   auto trainer = toy::train<Bowl>(options(3), Automatic{}, LearningRateFinder<Bowl>{{.search = short_search()}});

@@ -89,9 +89,12 @@ void ComposedRates::state(RateGroups optimizer, Archive& archive) {
   };
   archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
   // A search has written its rate into the model, which gives it to the optimizer now: it is no other than the run's.
+  // Where this is known already, a later search may have moved it.
   if constexpr (Archive::loading)
     for (std::size_t g = 0; g != given.size(); ++g) {
-      bool const searched = g < std::min(all.given.size(), all.initial.size()) && given[g] == all.initial[g];
+      bool const is_known = g < std::min(all.given.size(), all.initial.size());
+      if (is_known && given_first[g] == all.given[g]) continue;
+      bool const searched = is_known && given[g] == all.initial[g];
       given_first[g] = searched ? all.given[g] : given[g];
     }
   each_option("lr", given_first);
