@@ -190,6 +190,23 @@ struct Flattens : Bowl {
     return Bowl::training_step(x) * toy::Tensor(slope);
   }
 };
+/// Keeps its rate as a float.
+struct Single {
+  float lr = 0.1F;
+  toy::Tensor p = toy::Tensor::parameter(10.0);
+  std::vector<double> rates = {};
+  std::vector<toy::Tensor> parameters() const { return {p}; }
+  toy::Tensor training_step(double) { return p * p; }
+  void on_train_batch_end(auto& ctx) {
+    if (!ctx.rehearsing()) rates.push_back(ctx.optimizer().lr(0));
+  }
+  toy::Sgd configure_optimizers() const { return {{p}, double{lr}}; }
+};
+bool spoke_of_options(auto const& trainer) {
+  return std::ranges::any_of(trainer.warnings(),
+                             [](auto const& one) { return one.find("[fulgurite.resume.options]") != one.npos; });
+}
+
 }  // namespace
 
 TEST_CASE("a search that finds nothing leaves a resumed fit the rate of the search before it") {
@@ -205,6 +222,30 @@ TEST_CASE("a search that finds nothing leaves a resumed fit the rate of the sear
   REQUIRE(model.lr != first);
   REQUIRE_FALSE(trainer.callback<LearningRateFinder>().results().suggested);
   CHECK(model.rates.back() == std::vector{model.lr, model.lr * ((0.5 / 10) / 0.5)});
+}
+
+TEST_CASE("a rate that was found is no other one where the model has rounded it, or makes those of its groups of it") {
+  Single rounded;
+  auto trainer = toy::train<Single>(
+      options(1), Automatic{},
+      LearningRateFinder<Single>{{.search = {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 8, .skip_begin = 0}}});
+  trainer.fit(rounded, toy::batches(8));
+  auto const found = *trainer.callback<LearningRateFinder>().results().suggested;
+  REQUIRE(double{rounded.lr} != found);
+  trainer.set_options(options(2));
+  trainer.fit(rounded, toy::batches(8), snapshot(trainer));
+  CHECK(rounded.rates == std::vector<double>(16, found));
+  CHECK_FALSE(spoke_of_options(trainer));
+  for (double const given : {0.3, 0.5, 0.7}) {
+    Bowl model{.lr = given};
+    auto of_groups = toy::train<Bowl>(options(1), Automatic{}, LearningRateFinder<Bowl>{{.search = short_search()}});
+    of_groups.fit(model, toy::batches(8));
+    auto const rates = model.rates.back();
+    of_groups.set_options(options(2));
+    of_groups.fit(model, toy::batches(8), snapshot(of_groups));
+    CHECK(model.rates.back() == rates);
+    CHECK_FALSE(spoke_of_options(of_groups));
+  }
 }
 
 TEST_CASE("training with a rate that was found has the bits of training with that rate from the start") {

@@ -2,6 +2,7 @@
 // The bodies of loop/scheduler.hpp.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fulgurite/core/archive.hpp>
@@ -88,13 +89,14 @@ void ComposedRates::state(RateGroups optimizer, Archive& archive) {
       archive.option(g == 0 ? name : name + " of group " + std::to_string(g), of[g]);
   };
   archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
-  // A search has written its rate into the model, which gives it to the optimizer now: it is no other than the run's.
-  // Where this is known already, a later search may have moved it.
+  // A search has written its rate into the model, which gives it to the optimizer now, rounded to a float or multiplied
+  // for a further group: it is no other than the run's. Where this is known already, a later search may have moved it.
   if constexpr (Archive::loading)
     for (std::size_t g = 0; g != given.size(); ++g) {
       bool const is_known = g < std::min(all.given.size(), all.initial.size());
       if (is_known && given_first[g] == all.given[g]) continue;
-      bool const searched = is_known && given[g] == all.initial[g];
+      bool const searched = is_known && all.initial[g] != all.given[g] &&
+                            std::abs(given[g] - all.initial[g]) <= 1e-6 * std::abs(all.initial[g]);
       given_first[g] = searched ? all.given[g] : given[g];
     }
   each_option("lr", given_first);
