@@ -374,10 +374,70 @@ TEST_CASE("a hook may close the fit that is closing, and one whose batch is unde
       else fit.close();
       CHECK(fit.advance() == FitStatus::finished);
     }
-    CHECK(closed >= 1);
+    if (fails) {
+      auto left = trainer.open(net, data, NoValidation{});
+      trainer.callback<Closes>().close = [&] { left.close(), ++closed; };
+    }
+    CHECK(closed == (fails ? 2 : 1));  // what is left has failed, and trains to no end
     trainer.callback<Closes>().close = [] {};
     trainer.open(net, data, NoValidation{}).close();
   }
+}
+
+namespace {
+
+/// Calls something in a hook of the second batch.
+struct InSecond {
+  using Stateless = ByChoice;
+  std::function<void()> what = [] {};
+  void on_train_batch_end(Context& ctx) {
+    if (ctx.batch_idx() == 1) what();
+  }
+};
+auto trainer_with(Diary const& listens) {
+  return make_trainer<toy::P>(TrainerOptions{.max_epochs = 2}, toy::Device{}, Float32{},
+                              Automatic{.accumulate_grad_batches = 3}, InSecond{}, listens);
+}
+
+}  // namespace
+
+TEST_CASE("a hook of a batch that closes the fit ends it after that batch, as the program does between two") {
+  auto data = toy::batches(4);
+  Diary within, between;
+  std::vector<double> weights;
+  for (bool const in_hook : {true, false}) {
+    toy::P net;
+    auto trainer = trainer_with(in_hook ? within : between);
+    auto fit = trainer.open(net, data);
+    if (in_hook) trainer.callback<InSecond>().what = [&] { fit.close(); };
+    CHECK(fit.advance() == FitStatus::more);
+    CHECK(fit.advance() == (in_hook ? FitStatus::finished : FitStatus::more));
+    if (!in_hook) fit.close();
+    CHECK(fit.advance() == FitStatus::finished);
+    CHECK(trainer.outcome().ended_by == "close() of the open fit");
+    weights.push_back(net.p.value());
+  }
+  CHECK(*within.events == *between.events);
+  CHECK(within.events->back() == "teardown");
+  CHECK(weights[0] == weights[1]);
+}
+
+TEST_CASE("a hook of a batch cannot advance the fit, and may have closed it where the batch fails") {
+  auto data = toy::batches(4);
+  Diary listens;
+  toy::P net;
+  auto trainer = trainer_with(listens);
+  auto fit = trainer.open(net, data);
+  trainer.callback<InSecond>().what = [&] {
+    fit.close();
+    fit.advance();
+  };
+  CHECK(fit.advance() == FitStatus::more);
+  CHECK(toy::refusal([&] { fit.advance(); }) == "fulgurite.trainer.advance_within");
+  CHECK(fit.advance() == FitStatus::finished);
+  CHECK(listens.events->back().starts_with("exception [fulgurite.trainer.advance_within]"));
+  trainer.callback<InSecond>().what = [] {};
+  trainer.open(net, data).close();
 }
 
 TEST_CASE("after close the trainer evaluates and fits, while the object of the fit is still there") {

@@ -577,18 +577,28 @@ class [[nodiscard]] OpenedFit : Pinned {
   OpenedFit(loop::State<R>& run, Pack& pack, Source source, From from)
       : run_(run), source_(std::move(source)), fit_(std::in_place, run, pack, source_, std::move(from)) {}
   ~OpenedFit() {
-    if (open_)
+    if (std::exchange(open_, false))
       fit_->abandon(Error("fulgurite.trainer.left_open",
                           "an open fit was destroyed before it was closed: call close() when training is to end"));
   }
 
   /// Trains on one batch, with everything that follows from it: hooks, validation, checkpoints, the end of the epoch.
-  /// Returns `waiting`, and does nothing, if the loader's `batch_is_ready()` is false; after the end `finished`.
+  /// Returns `waiting`, and does nothing, if the loader's `batch_is_ready()` is false; after the end `finished`. A hook
+  /// of this fit that calls it gets [fulgurite.trainer.advance_within].
   FitStatus advance() {
     if (!open_ || finished_) return FitStatus::finished;
-    if (!guarded([&] { return fit_->is_ready(); })) return FitStatus::waiting;
-    finished_ = !guarded([&] { return fit_->advance(); });
-    return finished_ ? FitStatus::finished : FitStatus::more;
+    if (advancing_)
+      throw Error("fulgurite.trainer.advance_within",
+                  "a hook of an open fit has advanced it, and the batch of that hook is still under way: call advance "
+                  "in the loop that the fit is a guest of");
+    bool waits = false;
+    {
+      loop::Instead const advances(advancing_, true);
+      waits = !guarded([&] { return fit_->is_ready(); });
+      if (!waits) finished_ = !guarded([&] { return fit_->advance(); });
+    }
+    if (closes_) close();
+    return !open_ || finished_ ? FitStatus::finished : waits ? FitStatus::waiting : FitStatus::more;
   }
 
   /// Trains on as many batches as fit into `budget`, going by the second longest of the last eight; on none if that one
@@ -616,20 +626,21 @@ class [[nodiscard]] OpenedFit : Pinned {
   /// Ends training: hooks from on_train_end to teardown, the last checkpoints. An epoch that has begun ends early, as
   /// by a requested stop: an open accumulation window is stepped, the epoch's end hooks run, and no validation follows.
   /// A run that resumes from the last checkpoint continues that epoch. Afterwards the trainer can evaluate and fit.
+  /// Called by a hook of a batch, it takes effect when that batch, with what follows from it, is over.
   void close() {
+    if (advancing_) return void(closes_ = true);
     if (!std::exchange(open_, false)) return;
     Call const call(*this);
     fit_->close();
   }
 
  private:
-  /// A call of the fit, whose hooks may call this object, too. The outermost one that the fit does not outlive frees
-  /// the trainer.
+  /// A call of the fit; one that the fit does not outlive frees the trainer. There is no other one inside of it.
   class Call : Pinned {
    public:
-    explicit Call(OpenedFit& of) : of_(of) { ++of_.calls_; }
+    explicit Call(OpenedFit& of) : of_(of) {}
     ~Call() {
-      if (--of_.calls_ == 0 && !of_.open_) of_.fit_.reset();
+      if (!of_.open_) of_.fit_.reset();
     }
 
    private:
@@ -660,7 +671,7 @@ class [[nodiscard]] OpenedFit : Pinned {
   std::optional<loop::OpenFit<R, Pack, Source, From>> fit_;  ///< until it is closed, or has failed
   loop::BatchTimes times_{}, check_times_{};
   bool open_ = true, finished_ = false;
-  int calls_ = 0;
+  bool advancing_ = false, closes_ = false;  ///< a batch is under way, and one of its hooks has called close
 };
 
 }  // namespace fulgurite
