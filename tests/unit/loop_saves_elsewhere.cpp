@@ -4,7 +4,9 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
@@ -170,4 +172,84 @@ TEST_CASE(
   auto const drawn = data.drawn;
   CHECK(error_of([&] { trainer.fit(model, data, NoValidation{}, before); }).starts_with("[fulgurite.resume.snapshot]"));
   CHECK(data.drawn == drawn);
+}
+
+namespace {
+
+/// Must not be read when its data module has dropped it.
+struct Dropped : Keeps {
+  bool gone = false, read_late = false;
+  void state(auto& archive) {
+    read_late = read_late || gone;
+    Keeps::state(archive);
+  }
+};
+struct Jumping : Dropped {
+  void resume_at(long) {}
+};
+/// Drops its loader, and what it has learned, in teardown.
+template <class Loader>
+struct Drops {
+  Loader loader = {};
+  long learned = 0, knew = 0;
+  auto& train_dataloader() {
+    knew = learned;
+    return loader;
+  }
+  void teardown() {
+    loader.gone = true;
+    learned = 0;
+  }
+  void state(auto& archive) { archive("learned", learned); }
+};
+/// Asks for a file in teardown, or where teardown fails.
+struct InTeardown {
+  using Stateless = ByChoice;
+  std::filesystem::path file;
+  bool fails = false;
+  std::function<void()> then = [] {};
+  void teardown(auto& ctx) const {
+    then();
+    if (fails) throw std::runtime_error("torn down badly");
+    if (!file.empty()) ctx.request_checkpoint(file.string());
+  }
+  void on_exception(std::exception const&, auto& ctx) const { ctx.request_checkpoint(file.string()); }
+};
+template <class Loader>
+void asks_in_teardown(bool fails, int epochs) {
+  CAPTURE(fails, epochs);
+  Folder const folder;
+  auto const file = folder / "end.safetensors";
+  auto const trainer = [&](int most, InTeardown const& asks) {
+    return make_trainer<toy::P>(below(folder.path, most), SavingDevice{}, Float32{}, Automatic{}, asks);
+  };
+  toy::P model;
+  Drops<Loader> data{.learned = 5};
+  auto first = trainer(epochs, {file, fails});
+  auto const saved = folder / "saved.safetensors";
+  first.template callback<InTeardown>().then = [&] { first.save_checkpoint(saved); };
+  if (fails) CHECK_THROWS_AS(first.fit(model, data), std::runtime_error);
+  else first.fit(model, data);
+  CHECK_FALSE(data.loader.read_late);
+  for (auto const& from : {file, saved}) {
+    toy::P again;
+    Drops<Loader> rest;
+    auto second = trainer(2, {});
+    second.fit(again, rest, CkptPath{from});
+    CHECK(rest.knew == 5);
+    if (std::is_same_v<Loader, Dropped>) CHECK(rest.loader.drawn == 8);
+    CHECK(second.progress().total_batches == 8);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a file that is asked for in teardown, or where it fails, has the data as they were before it") {
+  said([] {
+    for (bool const fails : {false, true})
+      for (int const epochs : {0, 1}) {
+        asks_in_teardown<Dropped>(fails, epochs);
+        asks_in_teardown<Jumping>(fails, epochs);
+      }
+  });
 }

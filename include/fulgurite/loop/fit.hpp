@@ -63,6 +63,7 @@ class OpenFit : Pinned {
     leave_gradients_alone(run_);
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
+    run_.loading.torn_down = false;
     forget_searches(run_);
     run_.stop_clock();
     epoch_.reset();  // a pass over a loader must end before the scopes in which it ran
@@ -103,7 +104,7 @@ class OpenFit : Pinned {
       anomaly_.reset();
       run_.loading.count_training = nullptr;
       run_.loading.write = nullptr;
-      if (trains_) keep_data();
+      if (trains_ || !run_.left) keep_data();
       leave_gradients_alone(run_);
       run_.parts.strategy.teardown(*run_.parts.model);
       RunContext<R, phase::Fit> ctx(run_);
@@ -111,6 +112,7 @@ class OpenFit : Pinned {
       write_rest();
       finish_files(run_);  // so that callbacks find the files in teardown
       // Whoever reads the loaders next has a whole epoch. A data module may drop them in its teardown.
+      run_.loading.torn_down = true;
       if (loaded_place_) notify_epoch(source_.train(), run_.progress.epoch);
       shared_out_.give_back();
       notify_with_module<hook::teardown>(run_, pack_, source_, ctx);

@@ -104,6 +104,7 @@ struct Loading {
   bool half_loaded = false;         ///< parts of the run are those of a file, and others are not
   bool training_is_open = false;    ///< the training loader exists
   bool validation_is_open = false;  ///< the validation loaders exist
+  bool torn_down = false;           ///< the open fit's data may be gone: files have what `left` keeps of them
   int training_since = 0;           ///< the epoch in which the training loader was requested
   int validation_since = 0;         ///< the epoch of the first validation with these loaders
 };

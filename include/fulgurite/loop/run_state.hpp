@@ -48,6 +48,10 @@ BeforeValidation const* before_repeated_validation(RunCore const& run);
 bool add_before_validation(RunCore const& run, std::string_view part, StateSaver& archive);
 inline bool add_before_validation(RunCore const&, std::string_view, StateLoader&) { return false; }
 
+/// Saves one of the parts that are kept of the last fit's data. Returns false if there is none of that name.
+bool add_left(RunCore const& run, std::string_view part, StateSaver& archive);
+inline bool add_left(RunCore const&, std::string_view, StateLoader&) { return false; }
+
 /// The random state with which a resumed fit continues.
 template <class R, class Archive>
 void fold_random(State<R>& run, Archive& archive) {

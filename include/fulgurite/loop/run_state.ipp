@@ -240,6 +240,10 @@ FULGURITE_BODY bool add_before_validation(RunCore const& run, std::string_view p
   return before != nullptr && before->parts.add_to(archive, part);
 }
 
+FULGURITE_BODY bool add_left(RunCore const& run, std::string_view part, StateSaver& archive) {
+  return run.left && run.left->add_to(archive, part);
+}
+
 template <class Archive>
 void fold_callbacks(RunCore& run, Archive& archive) {
   if constexpr (Archive::loading) run.due.other_monitors.clear();

@@ -163,7 +163,7 @@ void save_checkpoint(State<R>& run, std::filesystem::path const& path) {
   if (run.loading.write) {
     run.loading.write(path);
   } else {
-    LeftData data{run.left};
+    LeftData data;
     write_checkpoint(run, data, path);
   }
   run.made.held_files.hold(path, nullptr);

@@ -96,11 +96,26 @@ void keep_own_data_state(State<R>& run, Source& source) {
   }
 }
 
+/// Stands for the data of a run between fits: the state that they had saved at the end of the last one, if any.
+struct LeftData {
+  static constexpr bool trains = false;
+  template <class Hook>
+  static constexpr bool evaluates = false;
+  NoModule none{};
+  NoModule& module() { return none; }
+};
+/// True if files have what is kept of the data: between fits, and from a fit's teardown on, which may drop them.
+template <class Source>
+bool are_left(RunCore const& run) {
+  return std::is_same_v<Source, LeftData> || run.loading.torn_down;
+}
+
 /// The data module in a file of the run. If the program has no module, the file's entries of one count as unread; a
 /// module that has saved nothing is not missed.
 template <class R, class Source, class Archive>
 void fold_data_module_of_file(State<R>& run, Source& source, Archive& archive) {
   if (add_before_validation(run, "data_module", archive)) return;
+  if (are_left<Source>(run) && add_left(run, "data_module", archive)) return;
   fold_data_module<R>(source, archive);
   if constexpr (Archive::loading) {
     if (lacks(archive, "data_module")) keep_own_data_state(run, source);
@@ -133,6 +148,10 @@ void fold_validation_loaders([[maybe_unused]] State<R>& run, [[maybe_unused]] So
 /// have the position of a loader that has no other way to restore it.
 template <class R, class Source, class Archive>
 void fold_loaders(State<R>& run, Source& source, Archive& archive) {
+  if (are_left<Source>(run)) {
+    for (auto const* const part : {"train_loader", "val_loaders"}) add_left(run, part, archive);
+    return;
+  }
   if constexpr (Source::trains)
     if constexpr (Stateful<std::remove_reference_t<decltype(source.train())>, Archive>)
       if (run.loading.training_is_open &&
@@ -142,22 +161,10 @@ void fold_loaders(State<R>& run, Source& source, Archive& archive) {
   fold_validation_loaders(run, source, archive);
 }
 
-/// Stands for the data of a run between fits: the state that they had saved at the end of the last one, if any.
-struct LeftData {
-  static constexpr bool trains = false;
-  template <class Hook>
-  static constexpr bool evaluates = false;
-  std::optional<StateMemory> const& left;
-  NoModule none{};
-  NoModule& module() { return none; }
-};
-
 /// The position of the run in its data.
 template <class R, class Source, class Archive>
 void fold_loader(State<R>& run, Source& source, Archive& archive) {
-  if constexpr (!std::is_same_v<Source, LeftData>) fold_loaders(run, source, archive);
-  else if constexpr (!Archive::loading)
-    if (source.left) source.left->add_to(archive);
+  fold_loaders(run, source, archive);
   if (lacks(archive, "pass_random")) return;
   if constexpr (Archive::loading) run.carried.pass_random.emplace(R::Backend::rng_state());
   if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);
@@ -598,7 +605,7 @@ Snapshot<R> take_snapshot(State<R>& run) {
   refuse_half_loaded(run, "snapshot(trainer)");
   Instead const fitted(run.parts.model, run.parts.fitted);
   note_switches(run, true);
-  LeftData data{run.left};
+  LeftData data;
   return Snapshot<R>(
       *run.parts.model, [&](auto& archive) { fold_everything(run, data, archive); }, run.left, run.switches.history);
 }
@@ -608,7 +615,7 @@ template <class R>
 void restore_snapshot(State<R>& run, Snapshot<R> const& from) {
   between_fits(run, "restore(trainer, snapshot)");
   Instead const fitted(run.parts.model, run.parts.fitted);
-  LeftData data{run.left};
+  LeftData data;
   from.require_like(*run.parts.model);
   from.load([&](auto& archive) { fold_everything(run, data, archive); });
   from.load_weights(*run.parts.model);
