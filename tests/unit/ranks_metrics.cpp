@@ -133,17 +133,23 @@ TEST_CASE("ranks: rank 0 alone has rows; a step's value is its own, or that of a
 }
 
 namespace {
-/// Logs on rank 0 alone, on rank 1 in the first batch only.
+/// Logs on one rank alone, and on the other one in the first batch only, or never.
 struct Sometimes {
   static constexpr Metric<"mean"> mean{.on_step = Report::yes, .sync_on_step = true};
   static constexpr Metric<"least"> least{.reduce = Reduce::min, .on_step = Report::yes, .sync_on_step = true};
   static constexpr Metric<"most"> most{.reduce = Reduce::max, .on_step = Report::yes, .sync_on_step = true};
   static constexpr Metric<"sum"> sum{.reduce = Reduce::sum, .on_step = Report::yes, .sync_on_step = true};
-  using Metrics = MetricList<mean, least, most, sum>;
+  static constexpr Metric<"start"> start{.sync_on_step = true};
+  using Metrics = MetricList<mean, least, most, sum, start>;
   Tensor p = Tensor::parameter(0.0);
+  int who = 0;
+  bool once = true;
+  void on_train_epoch_start(auto& ctx) const {
+    if (ctx.rank() == who) ctx.log(start, 7.0);
+  }
   Tensor training_step(double, auto& ctx) {
     double const sign = ctx.batch_idx() == 2 ? -1 : 1;
-    if (ctx.rank() == 0 || ctx.batch_idx() == 0) log(ctx, sign * (ctx.rank() == 0 ? 2.0 : 4.0));
+    if (ctx.rank() == who || (once && ctx.batch_idx() == 0)) log(ctx, sign * (ctx.rank() == 0 ? 2.0 : 4.0));
     return -p;
   }
   static void log(auto& ctx, double value) {
@@ -157,20 +163,31 @@ struct Sometimes {
 }  // namespace
 
 TEST_CASE("ranks: a rank that has not logged a metric since the last row has no part in the next row's value") {
-  auto const all = toy::on_ranks(2, [](Rank rank) {
-    Sometimes model;
-    auto trainer =
-        make_trainer<Sometimes>({.max_epochs = 1, .log_every_n_steps = 1}, rank, Float32{}, Automatic{}, toy::Rows{});
-    trainer.fit(model, toy::OwnPart<double>{toy::batches(3)});
-    return cells(trainer.template callback<toy::Rows>().rows);
-  });
-  require_fine(all);
-  std::map<std::string, Rows> rows;
-  for (auto const& [name, value] : *all[0].result) rows[name].push_back(value);
+  auto const rows_of = [](int who, bool once) {
+    auto const all = toy::on_ranks(2, [&](Rank rank) {
+      Sometimes model{.who = who, .once = once};
+      auto trainer =
+          make_trainer<Sometimes>({.max_epochs = 1, .log_every_n_steps = 1}, rank, Float32{}, Automatic{}, toy::Rows{});
+      trainer.fit(model, toy::OwnPart<double>{toy::batches(3)});
+      return cells(trainer.template callback<toy::Rows>().rows);
+    });
+    require_fine(all);
+    std::map<std::string, Rows> rows;
+    for (auto const& [name, value] : *all[0].result) rows[name].push_back(value);
+    return rows;
+  };
+  auto rows = rows_of(0, true);
   CHECK(rows["mean"] == Rows{3, 2, -2});
   CHECK(rows["least"] == Rows{2, 2, -2});
   CHECK(rows["most"] == Rows{4, 2, -2});
   CHECK(rows["sum"] == Rows{6, 2, -2});
+  rows = rows_of(1, true);  // the rank that has the rows need not have logged it
+  CHECK(rows["mean"] == Rows{3, 4, -4});
+  CHECK(rows["least"] == Rows{2, 4, -4});
+  CHECK(rows["most"] == Rows{4, 4, -4});
+  CHECK(rows["sum"] == Rows{6, 4, -4});
+  CHECK(rows_of(1, false)["mean"] == Rows{4, 4, -4});
+  CHECK(rows_of(1, false)["start"].size() <= 1);  // it is logged in no step
 }
 
 TEST_CASE("ranks: they ask each other of steps' values only where a metric asks for it") {

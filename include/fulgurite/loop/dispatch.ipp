@@ -103,9 +103,12 @@ FULGURITE_BULK_BODY MetricRow epoch_row(RunCore& run, BoardNumber board) {
   return row;
 }
 
-/// True if a value was logged in a step and is in no row yet.
+/// True if this rank has logged a value in a step that is in no row yet.
+FULGURITE_BODY bool is_new(DeclaredMetric const& metric, Cell const& cell) {
+  return cell.in_step_row && cell.epoch.count != 0 && per_step(metric, cell.origin);
+}
 FULGURITE_BODY bool waits_for_row(DeclaredMetric const& metric, Cell const& cell) {
-  return metric.logger && cell.in_step_row && cell.epoch.count != 0 && per_step(metric, cell.origin);
+  return metric.logger && (is_new(metric, cell) || (cell.of_others && per_step(metric, cell.origin)));
 }
 
 FULGURITE_BULK_BODY void warn_of_few_rows(RunCore& run) {
@@ -128,7 +131,7 @@ FULGURITE_BULK_BODY MetricRow step_row(RunCore& run, BoardNumber board) {
     auto const& metric = run.program->metrics[i];
     auto& cell = cells[i];
     if (waits_for_row(metric, cell)) row.push_back({reported_name(metric, cell.origin, false), cell.epoch.last});
-    cell.in_step_row = false;
+    cell.in_step_row = cell.of_others = false;
   }
   return row;
 }
@@ -227,10 +230,10 @@ FULGURITE_BULK_BODY void share_step_values(RunCore& run) {
   for (std::size_t i = 0; i != cells.size(); ++i) {
     if (!metrics[i].sync_on_step) continue;
     bool const mean = metrics[i].reduce == Reduce::mean;
-    bool const is_new = cells[i].in_step_row && cells[i].epoch.count != 0;  // otherwise the value is of an earlier row
-    double const weight = is_new ? cells[i].weight : 0;
+    bool const mine = is_new(metrics[i], cells[i]);  // otherwise the value is of an earlier row
+    double const weight = mine ? cells[i].weight : 0;
     how.push_back(mean ? Reduce::sum : metrics[i].reduce);
-    values.push_back(!is_new ? metric::neutral(how.back()) : mean ? cells[i].epoch.last * weight : cells[i].epoch.last);
+    values.push_back(!mine ? metric::neutral(how.back()) : mean ? cells[i].epoch.last * weight : cells[i].epoch.last);
     values.push_back(weight);
     how.push_back(Reduce::sum);
   }
@@ -238,7 +241,12 @@ FULGURITE_BULK_BODY void share_step_values(RunCore& run) {
   for (std::size_t i = 0, at = 0; i != cells.size(); ++i) {
     if (!metrics[i].sync_on_step) continue;
     bool const mean = metrics[i].reduce == Reduce::mean;
-    if (values[at + 1] != 0) cells[i].epoch.last = mean ? values[at] / values[at + 1] : values[at];
+    if (values[at + 1] != 0) {
+      auto& cell = cells[i];
+      cell.epoch.last = mean ? values[at] / values[at + 1] : values[at];
+      cell.of_others = !is_new(metrics[i], cell);
+      if (cell.epoch.count == 0) cell.origin = Origin::train_step;
+    }
     at += 2;
   }
 }

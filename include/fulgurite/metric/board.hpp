@@ -83,6 +83,7 @@ struct Cell {
   double weight = 0;  ///< the weight of the last entry
   Origin origin = Origin::train_step;
   bool in_step_row = false;  ///< true if logged since the last row of step values
+  bool of_others = false;    ///< true if only other ranks have a value for the row of the current step
   bool shared = false;       ///< true if `epoch` holds the values of all ranks
   bool again = false;        ///< true if logged more than once in this step
   long waiting = 0;          ///< the number of entries that cannot be read without waiting for a device
