@@ -166,8 +166,8 @@ struct OwnPart {
   static constexpr bool batches_stay_valid = true;
   std::vector<Batch> all = {};
   std::size_t size() const { return all.size(); }
-  auto begin() { return all.begin(); }
-  auto end() { return all.end(); }
+  auto begin() const { return all.begin(); }
+  auto end() const { return all.end(); }
 };
 /// The same without a size.
 template <class Batch>
@@ -175,8 +175,8 @@ struct OwnStream {
   static constexpr bool shards_itself = true;
   static constexpr bool batches_stay_valid = true;
   std::vector<Batch> all = {};
-  auto begin() { return all.begin(); }
-  auto end() { return all.end(); }
+  auto begin() const { return all.begin(); }
+  auto end() const { return all.end(); }
 };
 
 /// Batches made one after the other by `make(epoch, batch)` into one place, until it has nothing more: what a generator

@@ -253,6 +253,17 @@ TEST_CASE("a generator that acts with the model is never a step stale") {
   CHECK(another.batches == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
 }
 
+namespace {
+
+/// Makes the order of what it stores again at the start of each pass.
+struct Shuffled {
+  std::vector<double> all = {1, 2};
+  auto begin() { return std::swap(all.front(), all.back()), all.begin(); }
+  auto end() { return all.end(); }
+};
+
+}  // namespace
+
 TEST_CASE("who promises that batches stay valid: containers and who says so; no view, stream or generator") {
   auto stream = data::stream_of([] { return std::vector<double>{1, 2}; });
   using Stream = decltype(stream);
@@ -272,6 +283,11 @@ TEST_CASE("who promises that batches stay valid: containers and who says so; no 
   STATIC_REQUIRE(BatchesStayValid<decltype(data::named<"p">(Plain{}))>);
   STATIC_REQUIRE(StoredBatches<Plain>);
   STATIC_REQUIRE(!StoredBatches<toy::Unsized>);
+  STATIC_REQUIRE(!StoredBatches<Shuffled>);
+  STATIC_REQUIRE(StoredBatches<Plain const>);
+  STATIC_REQUIRE(StoredBatches<double[3]>);
+  STATIC_REQUIRE(StoredBatches<data::Borrowed<Plain>>);
+  STATIC_REQUIRE(!StoredBatches<data::Borrowed<Shuffled>>);
 }
 
 TEST_CASE("accumulating by hand over a loader that cannot tell its end is an Error at the first batch") {

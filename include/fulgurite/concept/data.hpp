@@ -4,6 +4,8 @@
 #include <concepts>
 #include <cstddef>
 #include <iterator>
+#include <ranges>
+#include <tuple>
 #include <type_traits>
 
 #include <fulgurite/hook/hooks.hpp>
@@ -104,6 +106,16 @@ template <class L>
 concept WrapsLoaders = requires { typename L::WrappedLoaders; };
 
 template <class L>
+consteval bool stores_batches() {
+  if constexpr (!Container<L>) return false;
+  else if constexpr (!WrapsLoaders<L>) return Container<L const>;  // a begin() that is not const may shuffle
+  else
+    return []<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
+      return (stores_batches<Ls>() && ...);
+    }(std::type_identity<typename L::WrappedLoaders>{});
+}
+
+template <class L>
 consteval bool batches_stay_valid() {
   using Loader = std::remove_cvref_t<L>;
   if constexpr (requires { Loader::batches_stay_valid; }) return Loader::batches_stay_valid;
@@ -113,9 +125,10 @@ consteval bool batches_stay_valid() {
 }  // namespace loop
 
 /// A loader that stores its batches: a std::vector, a list, an array. Each pass gives the same ones in the same order.
-/// A view does not count, since it may compute what it yields.
+/// A view does not count, since it may compute what it yields, nor does a class without a const `begin()`, which may
+/// shuffle what it stores.
 template <class L>
-concept StoredBatches = LoaderLike<L> && loop::Container<L>;
+concept StoredBatches = LoaderLike<L> && loop::stores_batches<L>();
 
 /// A loader whose next batch may be requested before the step on the current one. Both stay as they were made until the
 /// second `++` after each: no memory is reused for the next batch, and no batch depends on what a step does to the

@@ -54,8 +54,8 @@ inline constexpr bool wrapped_remember = true;
 template <class... Ls>
 inline constexpr bool wrapped_remember<std::tuple<Ls...>> = (part_remembers<Ls> && ...);
 template <WrapsLoaders L>
-  requires Jumps<L>
-inline constexpr bool loader_remembers<L> = wrapped_remember<typename L::WrappedLoaders>;
+inline constexpr bool loader_remembers<L> =
+    wrapped_remember<typename L::WrappedLoaders> || (!Jumps<L> && Remembers<std::remove_const_t<L>>);
 
 FULGURITE_OF_ARGUMENTS(all_remember, std::tuple, loader_remembers<std::remove_reference_t<Ts>>&&...);
 FULGURITE_OF_ARGUMENTS(any_keeps_place, std::tuple, KeepsPlace<std::remove_reference_t<Ts>> || ...);
