@@ -90,7 +90,20 @@ struct Clips : toy::P {
   }
 };
 
+struct TakesOutputs {
+  using Stateless = ByChoice;
+  std::vector<double> batches = {};
+  void on_train_batch_end(auto&, double batch, auto&) { batches.push_back(batch); }
+};
+
 }  // namespace
+
+TEST_CASE("on_train_batch_end may take outputs under Manual, which has none") {
+  Clips model;
+  auto trainer = manual<Clips>({.max_epochs = 1}, TakesOutputs{});
+  trainer.fit(model, toy::batches(2));
+  CHECK(trainer.callback<TakesOutputs>().batches == std::vector<double>{0, 1});
+}
 
 TEST_CASE("toggling: the other's own parameters get no gradient, shared ones do, frozen ones stay frozen, free ones "
           "are left alone") {

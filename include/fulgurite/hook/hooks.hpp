@@ -129,7 +129,7 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(on_train_batch_start,         Takes::one,     Answer::may_skip_epoch, Where::train)       \
   /* Each training batch, after its step. `outputs.loss` is the loss, without a graph and divided by the batches of \
      the accumulation window; a struct that `training_step` returns has its other members there, too. Under `Manual` \
-     there are no outputs. */ \
+     `outputs` is an empty struct. */ \
   ROW(on_train_batch_end,           Takes::two,     Answer::may_stop,       Where::train)       \
   /* Each accumulation window, after `training_step` of its first batch, before the gradients are cleared. */ \
   ROW(on_before_zero_grad,          Takes::one,     Answer::none,           Where::train, false)\

@@ -178,7 +178,8 @@ template <class R, class Pack, class Ctx, class Batch>
     manual_step(run, pack, batch);
     run.measured.train_board.fold();
     begin_end_hooks<Pack>(run);
-    return notify<hook::on_train_batch_end>(run, pack, batch, ctx);
+    NoOutput nothing;
+    return notify<hook::on_train_batch_end>(run, pack, nothing, batch, ctx);
   }
 }
 
