@@ -156,7 +156,10 @@ consteval HookFault override_fault() {
   if constexpr (!Hook::template named<T>) return HookFault::none;
   else if constexpr (!Automatic && !Hook::in_manual) return HookFault::never_called;
   else if constexpr (!Overrides<Hook, T, Ctx, Args...>) return HookFault::parameters;
-  else return HookFault::none;
+  else if constexpr (Hook::template accepts<T, Args..., Ctx>)
+    return result_fault<Hook,
+                        decltype(Hook::call(std::declval<T&>(), std::declval<Args&>()..., std::declval<Ctx&>()))>();
+  else return result_fault<Hook, decltype(Hook::call(std::declval<T&>(), std::declval<Args&>()...))>();
 }
 
 }  // namespace hook
