@@ -99,8 +99,12 @@ struct TrainingStages {
     FULGURITE_RULES(loader<R, Source, phase::Train, TrainLoader<Source>>())
     FULGURITE_RULES(place_remembered<TrainLoader<Source>, Cs...>())
     FULGURITE_RULES(TrainingRules<R, Ctx, TrainBatch<R, Source>>::judge())
-    if constexpr (!R::automatic) return Fine{};
-    else {
+    if constexpr (!R::automatic) {
+      constexpr HookVerdict found{
+          hook::override_fault<hook::backward, M, false, RunContext<R, phase::Train>, typename R::Value>(),
+          HookId::backward};
+      return about<found, M>();
+    } else {
       using B = TrainBatch<R, Source>;
       FULGURITE_RULES(ResultRules<R, typename Returns<R, Ctx, B>::Result>::judge())
       return about<training_overrides<R, typename AfterStep<R, Ctx, B>::Loss>(), M>();
