@@ -1,6 +1,7 @@
 #pragma once
 // Rules about the arguments of a call after the model: a data module, loaders, and how data are prepared.
 
+#include <exception>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -52,6 +53,9 @@ consteval HookVerdict module_hooks() {
         misspelt<Module>(), data_calls<Module>(), settings_calls<Module>(), foreign_to_data<Module>(),
         HookVerdict{hook::event_fault<hook::setup, Module, true, RunContext<R, phase::Fit>>(), HookId::setup},
         HookVerdict{hook::event_fault<hook::teardown, Module, true, RunContext<R, phase::Fit>>(), HookId::teardown},
+        HookVerdict{
+            hook::event_fault<hook::on_exception, Module, true, std::exception const, RunContext<R, phase::Fit>>(),
+            HookId::on_exception},
         two_sources<Module, typename R::Model>());
 }
 
