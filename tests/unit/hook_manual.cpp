@@ -40,6 +40,16 @@ struct Transfers : toy::P {
   void validation_step(double) {}
 };
 
+/// Its transfer hook takes another batch than the data module makes, which has one itself.
+struct OfTexts : toy::P {
+  double on_after_batch_transfer(std::string const& text) { return static_cast<double>(text.size()); }
+};
+struct OfNumbers {
+  using OverridesModel = void;
+  auto train_dataloader() { return toy::batches(1); }
+  double on_after_batch_transfer(double batch) { return note("D.after"), batch; }
+};
+
 /// Throws in batch 1; a callback asks for a checkpoint.
 template <class What>
 struct Throwing : toy::P {
@@ -94,6 +104,14 @@ TEST_CASE("transfer hooks of the model surround the strategy's move, for trainin
   trainer.fit(model, toy::batches(1), std::tuple(toy::batches(1), toy::batches(1)));
   CHECK(model.got == std::vector<double>{0 + 10 + 100 + 1000});
   CHECK(trace == Trace{"before 0", "S.move", "after", "before 0", "S.move", "after", "before 1", "S.move", "after"});
+}
+
+TEST_CASE("a data module that overrides the model's transfer hook may have batches that the model's does not take") {
+  OfTexts model;
+  OfNumbers data;
+  trace.clear();
+  toy::train<OfTexts>({.max_epochs = 1}, Automatic{}).fit(model, data);
+  CHECK(trace == Trace{"D.after"});
 }
 
 TEST_CASE("what is no std::exception goes the same way, under a name that says so") {

@@ -102,12 +102,11 @@ consteval auto loader_unfit() {
   else return Fine{};
 }
 
-/// Checks a transfer hook of the data module or the model.
+/// Checks a transfer hook of the data module or the model. Where both have one, only that of the module is called.
 template <class Hook, class Module, class M, class Ctx, class B>
 consteval HookVerdict transfer_fault(HookId id) {
-  HookVerdict const of_model{hook::override_fault<Hook, M, true, Ctx, B>(), id};
-  if constexpr (!Probeable<Module>) return of_model;
-  else return worst(HookVerdict{hook::override_fault<Hook, Module, true, Ctx, B>(), id}, of_model);
+  constexpr bool of_module = requires { requires Probeable<Module> && Hook::template named<Module>; };
+  return {hook::override_fault<Hook, std::conditional_t<of_module, Module, M>, true, Ctx, B>(), id};
 }
 /// True if the transfer hook of the data module, or of the model, returns nothing, so that the step would get no batch.
 template <class Hook, class Module, class M, class Ctx, class B>
