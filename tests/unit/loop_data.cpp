@@ -91,7 +91,34 @@ struct Asks : toy::P {
   void validation_step(double, auto& ctx) { groups = ctx.optimizer().groups(); }
 };
 
+/// A data module that is a list of samples.
+struct Listed : std::vector<std::string> {
+  auto train_dataloader() { return toy::batches(3); }
+};
+/// A model that is a list of layers.
+struct Layered : Itself {
+  std::vector<std::string> layers = {"first", "second"};
+  auto begin() { return layers.begin(); }
+  auto end() { return layers.end(); }
+};
+
 }  // namespace
+
+TEST_CASE("a data module or a model that can be iterated over is not taken for a loader") {
+  toy::P model;
+  Listed data;
+  auto trainer = toy::train<toy::P>({.max_epochs = 1}, Automatic{});
+  trainer.fit(model, data);
+  CHECK(trainer.progress().global_step == 3);
+
+  Layered layered;
+  auto other = toy::train<Layered>({.max_epochs = 1, .num_sanity_val_steps = 0}, Automatic{});
+  other.fit(layered);
+  CHECK(other.progress().global_step == 3);
+  CHECK(layered.validated == 1);
+  other.validate(layered);
+  CHECK(layered.validated == 2);
+}
 
 TEST_CASE(
     "a data module is asked once a fit for each loader; loaders that it lends are not copied; they are given each "

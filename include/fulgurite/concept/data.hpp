@@ -214,4 +214,13 @@ template <class D>
 concept DataModuleLike = hook::train_dataloader::accepts<D> || hook::val_dataloader::accepts<D> ||
                          hook::test_dataloader::accepts<D> || hook::predict_dataloader::accepts<D>;
 
+namespace loop {
+
+/// An argument that is read as a loader. One with loaders is a data module, also where it can be iterated over: its
+/// elements are samples, or the layers of a model.
+template <class D>
+concept ReadItself = LoaderLike<D> && !DataModuleLike<D>;
+
+}  // namespace loop
+
 }  // namespace fulgurite

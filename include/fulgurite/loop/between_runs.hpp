@@ -321,7 +321,7 @@ class BetweenRuns {
   void search(Model&& model, Data&& data, RunSearch<R> const& what) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (!Verdict::ok) return;
-    else if constexpr (LoaderLike<std::remove_reference_t<Data>>)
+    else if constexpr (ReadItself<std::remove_reference_t<Data>>)
       search_alone(state_, pack_, model, Source{data, none_}, what);
     else search_alone(state_, pack_, model, Source(data), what);
   }

@@ -164,24 +164,24 @@ struct ModuleLoaders {
 /// The source for one argument, which is a loader (for an evaluation also a tuple of them) or a data module.
 template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>
 using SourceOf =
-    std::conditional_t<LoaderLike<D> || (Evaluation && is_tuple<std::remove_const_t<D>>),
+    std::conditional_t<ReadItself<D> || (Evaluation && is_tuple<std::remove_const_t<D>>),
                        std::conditional_t<Evaluation, GivenLoaders<NoModule, D>, GivenLoaders<D, NoModule>>,
                        ModuleLoaders<D, true>>;
 /// The source for two arguments: loaders, or a data module and NoValidation.
 template <class D, class V>
-using SourceOfTwo = std::conditional_t<LoaderLike<D>, GivenLoaders<D, V>, ModuleLoaders<D, false>>;
+using SourceOfTwo = std::conditional_t<ReadItself<D>, GivenLoaders<D, V>, ModuleLoaders<D, false>>;
 
 template <class T>
 inline constexpr bool is_waiver = std::is_same_v<std::remove_cvref_t<T>, NoValidation>;
 /// True for a data module and a loader, if the data module has loaders itself.
 template <class Data, class Val, class Source>
-inline constexpr bool is_mixed = !LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val> && Source::trains;
+inline constexpr bool is_mixed = !ReadItself<std::remove_reference_t<Data>> && !is_waiver<Val> && Source::trains;
 
 /// Makes the source for one argument; `none` stands for the missing second loader.
 template <bool Evaluation = false, class D>
 SourceOf<D, Evaluation> source_of(D& data, NoModule& none) {
-  if constexpr (!Evaluation && LoaderLike<D>) return {data, none};
-  else if constexpr (LoaderLike<D> || (Evaluation && is_tuple<std::remove_const_t<D>>)) return {none, data};
+  if constexpr (!Evaluation && ReadItself<D>) return {data, none};
+  else if constexpr (ReadItself<D> || (Evaluation && is_tuple<std::remove_const_t<D>>)) return {none, data};
   else return SourceOf<D, Evaluation>(data);
 }
 

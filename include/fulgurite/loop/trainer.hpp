@@ -209,15 +209,15 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   using Results = std::vector<std::vector<MetricValue>>;  ///< for each loader
 
  private:
-  template <class Data, bool Evaluation = false>
-  using SourceOf = loop::SourceOf<Data, Evaluation>;
+  template <class Model>
+  using OwnLoaders = loop::ModuleLoaders<std::remove_reference_t<Model>, true>;
   using Calls = judge::Calls<Run, Cs...>;
   // What is checked at a call of `fit` or `open`: with data; with validation data, too; with the model's own loaders.
   // The functions below ask for the verdict: asked for in here, each alias would add a line to what g++ prints.
   template <class Model, class Source, bool Waived, bool Mixed, class... Data>
   using Fit = typename Calls::template Fit<Model, Source, Waived, Mixed, Data...>;
   template <class Model, class Data>
-  using FitOn = Fit<Model, SourceOf<Data>, false, false, Data>;
+  using FitOn = Fit<Model, loop::SourceOf<Data>, false, false, Data>;
   template <class Model, class Source, class Data, class Val>
   using FitOnTwo = Fit<Model, Source, loop::is_waiver<Val>, loop::is_mixed<Data, Val, Source>, Data, Val>;
   template <class Model, class Source, bool Waived = false>
@@ -265,10 +265,10 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
   /// Trains on the model's own loaders.
   template <class Model, loop::StartingPoint From = loop::FromScratch,
-            class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model, SourceOf<Model>>>::type>
+            class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model, OwnLoaders<Model>>>::type>
   void fit(Model&& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) forget_data(), fit_from(model, SourceOf<Model>(model), from);
+    if constexpr (Verdict::ok) forget_data(), fit_from(model, OwnLoaders<Model>(model), from);
   }
 
   /// Trains on the model's own loaders, without validation.
@@ -301,10 +301,10 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
     else return loop::NotOpened{};
   }
   template <class Model, loop::StartingPoint From = loop::FromScratch,
-            class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model&, SourceOf<Model&>>>::type>
+            class Verdict = typename judge::VerdictOnCall<FitOnOwn<Model&, OwnLoaders<Model>>>::type>
   auto open(Model& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) return forget_data(), opened(model, SourceOf<Model&>(model), from);
+    if constexpr (Verdict::ok) return forget_data(), opened(model, OwnLoaders<Model>(model), from);
     else return loop::NotOpened{};
   }
 
@@ -344,11 +344,11 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// that module, so the variable must still exist. Throws [fulgurite.trainer.no_data] if the last fit was given
   /// loaders or a temporary module.
   Results validate(M& model) {
-    if constexpr (SourceOf<M, true>::template evaluates<hook::val_dataloader>) return validate(model, model);
+    if constexpr (OwnLoaders<M>::template evaluates<hook::val_dataloader>) return validate(model, model);
     else return last_.template evaluate<loop::Validation>(*this, model);
   }
   Results test(M& model) {
-    if constexpr (SourceOf<M, true>::template evaluates<hook::test_dataloader>) return test(model, model);
+    if constexpr (OwnLoaders<M>::template evaluates<hook::test_dataloader>) return test(model, model);
     else return last_.template evaluate<loop::Testing>(*this, model);
   }
   /// Runs one pass of predict_step. Returns a list for each loader, with the result of predict_step for each batch.
@@ -362,7 +362,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// Predicts on the model's own loader. A data module must be passed each time, since the types of its batches
   /// determine the result type.
   template <class Model>
-    requires(judge::is_model<M, Model&> && SourceOf<M, true>::template evaluates<hook::predict_dataloader>)
+    requires(judge::is_model<M, Model&> && OwnLoaders<M>::template evaluates<hook::predict_dataloader>)
   auto predict(Model& model) {
     return predict(model, model);
   }
@@ -377,7 +377,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
  private:
   template <class Source, class Data, class Val>
   static Source of_two(Data& data, [[maybe_unused]] Val& val) {
-    if constexpr (LoaderLike<Data>) return Source{data, val};
+    if constexpr (loop::ReadItself<Data>) return Source{data, val};
     else return Source(data);
   }
 
@@ -407,7 +407,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   template <class Data, class D>
   void remember(D& data) {
     forget_data();
-    if constexpr (std::is_lvalue_reference_v<Data> && !LoaderLike<D>)
+    if constexpr (std::is_lvalue_reference_v<Data> && !loop::ReadItself<D>)
       last_.template remember<can_evaluate<loop::Validation, D>, can_evaluate<loop::Testing, D>>(data);
   }
 

@@ -56,7 +56,7 @@ class SizeField {
   template <class T, class Owner>
   SizeField(T Owner::* field) {
     constexpr bool in_model = std::derived_from<Model, Owner>, in_data = std::derived_from<Data, Owner>;
-    constexpr bool a_count = is_count<T>, of_these = in_model || in_data, factory = !LoaderLike<Data>;
+    constexpr bool a_count = is_count<T>, of_these = in_model || in_data, factory = !loop::ReadItself<Data>;
     static_assert(a_count, "[fulgurite.tuner.size_type] a batch size is put into a member that is an integer and no "
                            "constant: write `long batch_size = 2;`");
     static_assert(of_these, "[fulgurite.tuner.size_holder] this member belongs neither to the model nor to the data "
@@ -517,7 +517,7 @@ using enum Method;
 template <Method Tried, class Data>
 consteval std::size_t loaders_of() {
   using D = std::remove_const_t<Data>;
-  if constexpr (Tried == fit || LoaderLike<Data>) return 1;
+  if constexpr (Tried == fit || loop::ReadItself<Data>) return 1;
   else if constexpr (loop::is_tuple<D>) return std::tuple_size_v<D>;
   else {
     using Hook = std::conditional_t<Tried == validate, hook::val_dataloader,
@@ -555,7 +555,7 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
   using D = std::conditional_t<std::is_const_v<Data>, NoModule, std::remove_const_t<Data>>;
   using Rules = judge::NeedRules<R, loop::Optimizers<R>::count, BatchSizeFinder<ModelOf<Trainer>>>;
   static_cast<void>(Rules::template judge<true>());
-  constexpr bool one = loaders_of<Tried, Data>() == 1, settable = !LoaderLike<Data> || SettableBatchSize<Data>;
+  constexpr bool one = loaders_of<Tried, Data>() == 1, settable = !loop::ReadItself<Data> || SettableBatchSize<Data>;
   static_assert(one,
                 "[fulgurite.tuner.one_eval_loader] batch sizes are tried on one evaluation loader: pass each alone");
   static_assert(settable,
@@ -577,7 +577,7 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
     // If the size is part of what model or data module save, the search has restored the old one.
     if (!found.searched) return found;
     if (search.field.is_given()) {
-      if constexpr (!LoaderLike<Data>) search.field.use(model, &data, &found.size);
+      if constexpr (!loop::ReadItself<Data>) search.field.use(model, &data, &found.size);
     } else if constexpr (SettableBatchSize<Data>) {
       loop::set_batch_size_of(data, found.size);
     }
