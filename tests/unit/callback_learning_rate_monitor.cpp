@@ -181,3 +181,31 @@ TEST_CASE("lr monitor: a fit that goes on in another program leaves the state of
   log(again, other, 4);
   CHECK(state_text(again) == state_text(whole));
 }
+
+namespace {
+
+struct Named {
+  double rate = 0.1;
+  static constexpr std::string_view name() { return "Own"; }
+  std::size_t groups() { return 1; }
+  double lr(std::size_t) { return rate; }
+  std::string group_name(std::size_t) { return "head"; }
+  double weight_decay(std::size_t) { return 0.5; }
+};
+struct OwnCtx : Ctx {
+  Named own{};
+  int warnings = 0;
+  void each_optimizer(auto&& f) { f(0, own); }
+  void warn_each(auto&&...) { ++warnings; }
+};
+
+}  // namespace
+
+TEST_CASE("lr monitor: an optimizer's functions need not be const") {
+  OwnCtx ctx;
+  LearningRateMonitor monitor(LearningRateMonitorOptions{.log_weight_decay = true});
+  monitor.on_train_start(ctx);
+  monitor.on_train_batch_start(ctx);
+  CHECK(ctx.warnings == 0);
+  CHECK(ctx.rows == std::vector<Row>{{0, "lr-Own/head=0.1000 lr-Own/head-weight_decay=0.5000"}});
+}

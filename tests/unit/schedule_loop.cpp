@@ -50,6 +50,17 @@ struct Falling : toy::P {
   }
 };
 
+/// An optimizer none of whose functions is const.
+struct Changing : toy::Sgd {
+  int* asked;
+  std::size_t groups() { return ++*asked, toy::Sgd::groups(); }
+  double lr(std::size_t group) { return ++*asked, toy::Sgd::lr(group); }
+};
+struct Asking : toy::P {
+  int asked = 0;
+  auto configure_optimizers() { return scheduled(Changing{{.params = {p}}, &asked}, half); }
+};
+
 /// Overrides how its scheduler moves.
 struct MovesItself : Halving {
   int asked = 0;
@@ -92,6 +103,13 @@ struct Divides : toy::Device {
 std::vector<std::optional<long>> thrice(std::optional<long> n) { return {n, n, n}; }
 
 }  // namespace
+
+TEST_CASE("an optimizer's functions need not be const") {
+  Asking model;
+  toy::train<Asking>({.max_epochs = 2}, Automatic{}).fit(model, toy::batches(2));
+  CHECK(model.p.value() == 2 * 1.0 + 2 * 0.5);
+  CHECK(model.asked > 0);
+}
 
 TEST_CASE("a schedule made of a number of steps moves every step without being told") {
   Natural model;

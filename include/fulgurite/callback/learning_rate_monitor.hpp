@@ -194,15 +194,15 @@ class LearningRateMonitor {
     if constexpr (requires { optimizer.name(); }) return optimizer.name();
     else return optimizer.name;
   }
-  static std::string group_name(auto const& optimizer, std::size_t group) {
+  static std::string group_name(auto& optimizer, std::size_t group) {
     if constexpr (requires { optimizer.group_name(group); }) return std::string(optimizer.group_name(group));
     else return {};
   }
-  static std::optional<double> momentum(auto const& optimizer, std::size_t group) {
+  static std::optional<double> momentum(auto& optimizer, std::size_t group) {
     if constexpr (requires { optimizer.momentum(group); }) return optimizer.momentum(group);
     else return std::nullopt;
   }
-  static std::optional<double> weight_decay(auto const& optimizer, std::size_t group) {
+  static std::optional<double> weight_decay(auto& optimizer, std::size_t group) {
     if constexpr (requires { optimizer.weight_decay(group); }) return optimizer.weight_decay(group);
     else return std::nullopt;
   }

@@ -393,8 +393,10 @@ consteval HookVerdict strategy_functions() {
     using All = decltype(loop::Optimizers<R>::optimizers);
     using O = std::tuple_element_t<0, All>;
     return worst(FULGURITE_NEEDED(setup, T, M, P), FULGURITE_NEEDED(teardown, T, M), FULGURITE_NEEDED(device, T),
-                 FULGURITE_NEEDED(is_on_gpu, T), FULGURITE_NEEDED(flush, T, O, double), FULGURITE_NEEDED(rank, T),
-                 FULGURITE_OF_SEVERAL(world), FULGURITE_OF_SEVERAL(local_rank), FULGURITE_OF_SEVERAL(agree, bool),
+                 FULGURITE_NEEDED(is_on_gpu, T), FULGURITE_NEEDED(flush, T, O, double), FULGURITE_NEEDED(rank, T const),
+                 of_several<hook::of_strategy::world, std::conditional_t<T::is_distributed, T const, T>>(
+                     HookId::of_strategy_world),
+                 FULGURITE_OF_SEVERAL(local_rank), FULGURITE_OF_SEVERAL(agree, bool),
                  FULGURITE_OF_SEVERAL(reduce, double, Reduce),
                  FULGURITE_OF_SEVERAL(reduce_in_place, std::span<double>, std::span<Reduce const>),
                  FULGURITE_OF_SEVERAL(reduce_gradients, std::span<double>, All&),

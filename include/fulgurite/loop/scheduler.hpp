@@ -146,21 +146,19 @@ namespace loop {
 /// The learning rates and momenta of an optimizer's groups, for code that does not know the optimizer's type.
 class RateGroups {
   struct Calls {
-    std::size_t (*groups)(void const*);
-    double (*lr)(void const*, std::size_t);
+    std::size_t (*groups)(void*);
+    double (*lr)(void*, std::size_t);
     void (*set_lr)(void*, std::size_t, double);
-    std::optional<double> (*momentum)(void const*, std::size_t) = nullptr;
+    std::optional<double> (*momentum)(void*, std::size_t) = nullptr;
     void (*set_momentum)(void*, std::size_t, double) = nullptr;
   };
   template <class O>
   static constexpr Calls calls_of() {
-    Calls calls{.groups = [](void const* o) -> std::size_t { return static_cast<O const*>(o)->groups(); },
-                .lr = [](void const* o, std::size_t g) -> double { return static_cast<O const*>(o)->lr(g); },
+    Calls calls{.groups = [](void* o) -> std::size_t { return static_cast<O*>(o)->groups(); },
+                .lr = [](void* o, std::size_t g) -> double { return static_cast<O*>(o)->lr(g); },
                 .set_lr = [](void* o, std::size_t g, double to) { static_cast<O*>(o)->set_lr(g, to); }};
     if constexpr (HasMomentum<O>) {
-      calls.momentum = [](void const* o, std::size_t g) -> std::optional<double> {
-        return static_cast<O const*>(o)->momentum(g);
-      };
+      calls.momentum = [](void* o, std::size_t g) -> std::optional<double> { return static_cast<O*>(o)->momentum(g); };
       calls.set_momentum = [](void* o, std::size_t g, double to) { static_cast<O*>(o)->set_momentum(g, to); };
     }
     return calls;
