@@ -50,6 +50,12 @@ struct Falling : toy::P {
   }
 };
 
+/// Checks its constants.
+struct Checked {
+  int* checks;
+  double operator()(long moves) const { return half(moves); }
+  void check() const { ++*checks; }
+};
 /// An optimizer none of whose functions is const.
 struct Changing : toy::Sgd {
   int* asked;
@@ -103,6 +109,17 @@ struct Divides : toy::Device {
 std::vector<std::optional<long>> thrice(std::optional<long> n) { return {n, n, n}; }
 
 }  // namespace
+
+TEST_CASE("a schedule checks its constants once a fit, also in a product and without its momentum") {
+  int checks = 0;
+  Falling<Checked> alone{.schedule = {&checks}, .how = {}};
+  toy::train<decltype(alone)>({.max_epochs = 3}, Automatic{}).fit(alone, toy::batches(2));
+  CHECK(checks == 1);
+  auto const several = schedule::rate_only(Checked{&checks}) * Checked{&checks};
+  Falling<std::remove_const_t<decltype(several)>> product{.schedule = several, .how = {}};
+  toy::train<decltype(product)>({.max_epochs = 3}, Automatic{}).fit(product, toy::batches(2));
+  CHECK(checks == 3);
+}
 
 TEST_CASE("an optimizer's functions need not be const") {
   Asking model;

@@ -442,6 +442,7 @@ class Scheduler {
   static constexpr bool gives_factors = exists && !RateSetter<S>;
 
   void begin() {
+    if constexpr (requires { std::as_const(schedule_).check(); }) std::as_const(schedule_).check();
     if constexpr (exists) {
       number_ = together_->factors.size();
       together_->factors.push_back(1.0);
