@@ -119,6 +119,47 @@ TEST_CASE("ranks: a run that goes on from a file has the bits of the unbroken on
 }
 
 namespace {
+
+/// By hand: two batches make a step, before which the ranks do not exchange the gradients of the first one.
+struct ByHand {
+  Tensor p = Tensor::parameter(0.25);
+  std::vector<double> weights = {};
+  void training_step(Rows const& rows, auto& ctx) {
+    auto& [one] = ctx.optimizers();
+    bool const opens = ctx.batch_idx() % 2 == 0;
+    if (opens) one.zero_grad();
+    auto const scope = ctx.toggle(one, {.sync_grad = !opens});
+    ctx.backward(p * Tensor(rows.front()));
+    if (!opens) ctx.step(one);
+  }
+  void on_train_batch_end() { weights.push_back(p.value()); }
+  toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.01}; }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: by hand, each rank goes on with its own gradients, where they were not exchanged before the file") {
+  auto const run = [](long file_after, From const& from) {
+    auto const all = toy::on_ranks(2, [&](Rank rank) {
+      ByHand model;
+      auto trainer =
+          make_trainer<ByHand>({.max_epochs = 1}, rank, Float32{}, Manual{}, Asks{{0, from ? -1 : file_after}});
+      auto train = loader();
+      trainer.fit(model, train, from);
+      return model.weights;
+    });
+    require_fine(all);
+    CHECK(all[0].result == all[1].result);
+    return *all[0].result;
+  };
+  for (long const after : {0, 2, 3}) {
+    CAPTURE(after);
+    auto const whole = run(after, std::nullopt), rest = run(after, CkptPath{"here"});
+    CHECK(rest == std::vector(whole.begin() + after + 1, whole.end()));
+  }
+}
+
+namespace {
 thread_local double seconds = 0;  ///< on the clock of this rank
 TrainerOptions::Clock::time_point ticking() {
   return TrainerOptions::Clock::time_point{} + std::chrono::milliseconds(static_cast<long>(seconds * 1000));

@@ -431,7 +431,11 @@ void look_at_own_gradients(State<R>& run) {
 /// Manual optimization: records that this rank steps an optimizer. The other ranks learn of it with the next gradients.
 template <class R, class Optimizer>
 void note_step([[maybe_unused]] State<R>& run, [[maybe_unused]] Optimizer const& stepped) {
-  if constexpr (shares<R>) run.shared.stepped |= std::uint64_t{1} << run.parts.optimizers->place_of(stepped);
+  if constexpr (shares<R>) {
+    auto const bit = std::uint64_t{1} << run.parts.optimizers->place_of(stepped);
+    run.shared.stepped |= bit;
+    run.shared.own_gradients &= ~bit;
+  }
 }
 
 /// Throws [fulgurite.distributed.parted] on all ranks if only some of them have stepped an optimizer manually. `bits`:

@@ -190,8 +190,10 @@ class StepContext : public RunContext<R, phase::Train> {
     }
     loop::notify<hook::on_after_backward>(run, *pack_, ctx);
     if constexpr (hook::post_backward::named<typename R::Strategy>) run.parts.strategy.post_backward(loss);
-    if constexpr (loop::shares<R>)
+    if constexpr (loop::shares<R>) {
       if (run.shared.syncs) loop::exchange(run);
+      else run.shared.own_gradients = ~std::uint64_t{0};
+    }
     run.watch.manual.after_backward(run, run.parts.optimizers->optimizers);
   }
   template <class NoLoss, bool Fine = false>

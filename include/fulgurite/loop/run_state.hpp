@@ -350,6 +350,21 @@ void fold_gradients_of(Optimizer& optimizer, Archive& archive) {
   if constexpr (Archive::loading && requires { optimizer.set_received(received); }) optimizer.set_received(received);
 }
 
+/// The gradients of those optimizers whose bit is set in `saved`, or that the archive has.
+template <class R, class Archive>
+void fold_all_gradients(State<R>& run, std::uint64_t saved, Archive& archive) {
+  if (lacks(archive, "gradients")) return;
+  archive.child("gradients", [&](auto& inner) {
+    auto one = [&, i = std::size_t{0}](auto& optimizer) mutable {
+      auto const bit = i++;
+      auto const name = std::to_string(bit);
+      if (Archive::loading ? !lacks(inner, name) : (saved >> bit & 1) != 0)
+        inner.child(name, [&](auto& innermost) { fold_gradients_of<typename R::Backend>(optimizer, innermost); });
+    };
+    each_of(run.parts.optimizers->optimizers, one);
+  });
+}
+
 /// The loss of the last batch of an open window. A closure returns it if the window is stepped before it is full.
 template <class R, class Archive>
 void fold_loss(State<R>& run, Archive& archive) {
@@ -442,15 +457,7 @@ void fold_run(State<R>& run, Archive& archive) {
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   if (!add_before_validation(run, "results", archive)) fold_results(run, archive);
   // In manual optimization only the user knows whether gradients are kept for a later step.
-  bool const open = run.point.accumulating || !R::automatic;
-  if (open && !lacks(archive, "gradients"))
-    archive.child("gradients", [&](auto& inner) {
-      auto one = [&, i = 0](auto& optimizer) mutable {
-        inner.child(std::to_string(i++),
-                    [&](auto& innermost) { fold_gradients_of<typename R::Backend>(optimizer, innermost); });
-      };
-      each_of(run.parts.optimizers->optimizers, one);
-    });
+  if (run.point.accumulating || !R::automatic) fold_all_gradients(run, ~std::uint64_t{0}, archive);
   fold_loss(run, archive);
   fold_slices(run, archive);
   if constexpr (Archive::loading) position.restore();

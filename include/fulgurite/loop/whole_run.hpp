@@ -173,7 +173,7 @@ void fold_loader(State<R>& run, Source& source, Archive& archive) {
 // Checkpoints of several ranks: all ranks take part in saving, rank 0 writes, and the file has each rank's own state.
 
 /// State that differs between ranks: random numbers, the figures of the epoch so far, loaders that keep their position,
-/// and what the other ranks have not received yet.
+/// and what the other ranks have not received yet, such as gradients that were made by hand.
 template <class R, class Source, class Archive>
 void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   auto& shared = run.shared;
@@ -183,6 +183,10 @@ void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
   if constexpr (splits_model<R>) fold_switches(run, archive);  // each rank trains stages of its own
+  if constexpr (!R::automatic) {
+    archive("own_gradients", shared.own_gradients);
+    fold_all_gradients(run, shared.own_gradients, archive);
+  }
   fold_own_cut(run, archive);
   fold_random(run, archive);
   if constexpr (Archive::loading) run.due.stop.waits = requests;
