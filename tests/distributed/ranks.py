@@ -379,6 +379,14 @@ def manual_optimization_exchanges_where_it_is_told_to(lab):
 
 
 @case
+def a_layer_that_two_optimizers_share_has_the_mean_of_all_ranks(lab):
+    single = lab.single('--run', 'shared-single', '--batch', '8').weights()
+    for words in (), SMALL:
+        far = apart(lab.own(2, '--run', 'shared', '--batch', '4', *words).fine().alike().weights(), single)
+        need(far < 2e-6, far)
+
+
+@case
 def the_bare_program_and_a_launcher_give_the_same_bits(lab):
     bare = lab.own(2).fine().alike()
     port = free_port()

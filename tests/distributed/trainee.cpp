@@ -260,6 +260,32 @@ struct Turns : nn::Module {
   void on_train_batch_end() { scene.write(*this); }
 };
 
+/// Two heads by hand, whose optimizers share the layer below them.
+struct Shared : nn::Module {
+  Scene& scene;
+  nn::Linear both = register_module("both", nn::Linear(4, 4));
+  nn::Linear left = register_module("left", nn::Linear(4, 1)), right = register_module("right", nn::Linear(4, 1));
+
+  explicit Shared(Scene& at) : scene(at) {}
+  auto configure_optimizers() {
+    auto const with = [&](nn::Linear& head) {
+      auto all = both->parameters();
+      for (auto const& one : head->parameters()) all.push_back(one);
+      return optim::SGD(all, 0.1);
+    };
+    return optimizers(with(left), with(right));
+  }
+  void training_step(Rows const& batch, auto& ctx) {
+    auto& [one, two] = ctx.optimizers();
+    auto const loss = [&](nn::Linear& head) {
+      return (head->forward(both->forward(batch.x)) - batch.y).square().mean();
+    };
+    ctx.minimize(one, loss(left));
+    ctx.minimize(two, loss(right));
+  }
+  void on_train_batch_end() { scene.write(*this); }
+};
+
 /// Batches of the whole run, cut so that rank r of k has the r-th part of each.
 std::vector<Rows> batches(Words const& words, long rank, long world, bool whole_numbers) {
   long const size = words.number("--batch", 4), steps = words.number("--steps", 4);
@@ -418,6 +444,8 @@ int main(int argc, char** argv) try {
   else if (run == "torch-single") train<NetWithTorchs>(scene, SingleDevice{cpu}, Float32{}, how);
   else if (run == "pair") train<Pair>(scene, strategy, Float32{}, Manual{});
   else if (run == "turns") train<Turns>(scene, strategy, Float32{}, Manual{});
+  else if (run == "shared") train<Shared>(scene, strategy, Float32{}, Manual{});
+  else if (run == "shared-single") train<Shared>(scene, SingleDevice{cpu}, Float32{}, Manual{});
   else if (run == "pair-single") train<Pair>(scene, SingleDevice{cpu}, Float32{}, Manual{});
   else if (run == "swa")
     test::train_averaged<Net>(scene, strategy, batches(words, scene.rank, strategy.world(), false));

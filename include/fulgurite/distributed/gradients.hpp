@@ -443,7 +443,8 @@ class GradientExchange {
   std::vector<double> exchanged_numbers(Group& group, std::span<double const> riders) const;
 
   /// Copies a whole range back at once if this rank received all gradients in it that any rank has, so that no gradient
-  /// is newly received.
+  /// is newly received, and if all of them lie in it: that of a parameter which several optimizers share lies with the
+  /// last one.
   void write_stretch(std::size_t index, std::vector<double> const& numbers, double share);
   /// Writing to an arena's slice marks the gradient as received.
   void write_item(std::size_t index, double count, double share);
