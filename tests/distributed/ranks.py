@@ -344,6 +344,8 @@ def who_says_that_all_parameters_are_used_hears_of_one_that_is_not(lab):
 @case
 def weights_that_were_drawn_differently_become_those_of_rank_0(lab):
     lab.own(2, '--differs', '1').fine().alike()
+    for run in 'plain', 'plain-sharded':  # also those that its optimizer has and the model does not show
+        lab.own(2, '--run', run, '--differs', '1').fine().alike()
 
 
 @case

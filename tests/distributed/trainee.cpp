@@ -286,6 +286,18 @@ struct Shared : nn::Module {
   void on_train_batch_end() { scene.write(*this); }
 };
 
+/// No module: only its optimizer has its layer.
+struct Plain {
+  using Batch = Rows;
+  Scene& scene;
+  nn::Linear layer{4, 1};
+
+  explicit Plain(Scene& at) : scene(at) {}
+  auto configure_optimizers() { return optim::SGD(layer->parameters(), 0.1); }
+  at::Tensor training_step(Rows const& batch) { return (layer->forward(batch.x) - batch.y).square().mean(); }
+  void on_train_batch_end() { scene.write(*layer); }
+};
+
 /// Batches of the whole run, cut so that rank r of k has the r-th part of each.
 std::vector<Rows> batches(Words const& words, long rank, long world, bool whole_numbers) {
   long const size = words.number("--batch", 4), steps = words.number("--steps", 4);
@@ -446,6 +458,8 @@ int main(int argc, char** argv) try {
   else if (run == "turns") train<Turns>(scene, strategy, Float32{}, Manual{});
   else if (run == "shared") train<Shared>(scene, strategy, Float32{}, Manual{});
   else if (run == "shared-single") train<Shared>(scene, SingleDevice{cpu}, Float32{}, Manual{});
+  else if (run == "plain") train<Plain>(scene, strategy, Float32{}, how);
+  else if (run == "plain-sharded") train<Plain>(scene, ShardedDataParallel{{strategy}}, Float32{}, how);
   else if (run == "pair-single") train<Pair>(scene, SingleDevice{cpu}, Float32{}, Manual{});
   else if (run == "swa")
     test::train_averaged<Net>(scene, strategy, batches(words, scene.rank, strategy.world(), false));

@@ -236,6 +236,8 @@ struct DistributedDataParallel {
     fit.layers = std::make_unique<distributed::LayersAcrossRanks>(group, distributed::synchronized_norms(model));
     if (broadcast_buffers && !fit.replica.buffers().empty()) fit.buffers.emplace(fit.replica.buffers());
   }
+  /// Called once the optimizers of a fit are made. Every rank calls it.
+  void share_state(auto& optimizers) { fit.replica.take_others(group(), optimizers); }
   void teardown(auto& model) {
     fit.gradients.reset();
     fit.buffers.reset();
@@ -341,6 +343,7 @@ struct ShardedDataParallel : DistributedDataParallel {
 
   /// Called once the optimizers of a fit are made, before they have state. Every rank calls it.
   void share_state(auto& optimizers) {
+    DistributedDataParallel::share_state(optimizers);
     auto& all = group();
     auto const one = [&](auto& optimizer) {
       if constexpr (requires { optimizer.kept_numbers(); }) {

@@ -293,21 +293,30 @@ class Replica {
     names_.clear();
     buffers_.clear();
     if constexpr (std::derived_from<Model, torch::nn::Module>) {
-      std::vector<std::string> lines;
       std::vector<at::Tensor> all;
       auto const add = [&](std::string const& name, at::Tensor const& tensor) {
         if (!tensor.defined()) return false;
         if (!names_.try_emplace(tensor.unsafeGetTensorImpl(), name).second) return false;
-        lines.push_back(line(name, tensor));
         all.push_back(tensor);
         return true;
       };
       for (auto const& one : model.named_parameters()) add(one.key(), one.value());
       for (auto const& one : model.named_buffers())
         if (add(one.key(), one.value())) buffers_.push_back(one.value());
-      require_same(group, lines, "parameters and buffers");
-      if (!all.empty()) AsBytes(all).broadcast(group, "weights of rank 0");
+      take_listed(group, std::move(all), "parameters and buffers");
     }
+  }
+
+  /// Gives all ranks rank 0's values of the optimizers' parameters that are not in the model's tree, such as those of a
+  /// model that is no torch::nn::Module. Called after `take`.
+  void take_others(Group& group, auto& optimizers) {
+    std::vector<at::Tensor> all;
+    auto const one = [&](auto& optimizer) {
+      for (auto const& parameter : optimizer.parameters())
+        if (names_.try_emplace(parameter.unsafeGetTensorImpl(), name(parameter)).second) all.push_back(parameter);
+    };
+    std::apply([&](auto&... each) { (one(each), ...); }, optimizers);
+    take_listed(group, std::move(all), "parameters that only its optimizers have");
   }
 
   std::vector<at::Tensor> const& buffers() const { return buffers_; }
@@ -316,6 +325,8 @@ class Replica {
   static std::string line(std::string const& name, at::Tensor const& tensor);
 
  private:
+  void take_listed(Group& group, std::vector<at::Tensor> all, std::string const& of) const;
+
   std::unordered_map<c10::TensorImpl const*, std::string> names_ = {};
   std::vector<at::Tensor> buffers_ = {};
 };

@@ -267,6 +267,13 @@ FULGURITE_BODY std::string Replica::name(at::Tensor const& parameter) const {
   return found == names_.end() ? "a tensor that the model does not have" : found->second;
 }
 
+FULGURITE_BODY void Replica::take_listed(Group& group, std::vector<at::Tensor> all, std::string const& of) const {
+  std::vector<std::string> lines;
+  for (auto const& one : all) lines.push_back(line(name(one), one));
+  require_same(group, lines, of);
+  if (!all.empty()) AsBytes(std::move(all)).broadcast(group, "weights of rank 0");
+}
+
 FULGURITE_BODY std::string Replica::line(std::string const& name, at::Tensor const& tensor) {
   std::string text(name);
   text.append(" ").append(c10::toString(tensor.scalar_type())).append(" [").append(listed(tensor.sizes()));

@@ -109,7 +109,7 @@ namespace fulgurite::hook {
   /* Each step of every stage. Returns an object that lives during the step and chooses the library for its matrix \
      products. */ \
   ROW(matmul_scope,                  Takes::nothing, Answer::value, Where::every_stage)                \
-  /* Once a fit, when the optimizers exist: each rank keeps a part of their state. */ \
+  /* Once a fit, when the optimizers exist: gives all ranks the same weights, or each one a part of the state. */ \
   ROW(share_state,                   Takes::one,     Answer::none,  Where::fit)                        \
   /* Each checkpoint file. While the returned object lives, rank 0 has the whole state of the optimizers. */ \
   ROW(whole_state,                   Takes::one,     Answer::value, Where::fit)                        \
