@@ -267,6 +267,15 @@ TEST_CASE("a fit receives the tuple, with the limit and the epochs of the traine
   CHECK(limited.seen == Pairs{{0, 10}, {1, 11}});
 }
 
+TEST_CASE("ranks: of combined loaders only those are shared out that are not one rank's part already") {
+  auto both = combined<shortest>(of_this_rank(loader(2)), loader(4, 20));
+  STATIC_REQUIRE(!fulgurite::ShardsItself<decltype(both)>);
+  fulgurite::loop::shard_of(both, 1, 2, true);
+  CHECK(pairs(both) == Pairs{{0, 21}, {1, 23}});
+  using WithList = decltype(combined(of_this_rank(list(2)), loader(4)));
+  STATIC_REQUIRE(fulgurite::ShardableLoader<WithList>);
+}
+
 TEST_CASE("a named loader is the loader, with a name") {
   auto clean = named<"clean">(shuffled(4, 1));
   static_assert(decltype(clean)::loader_name == "clean" && SizedLoader<decltype(clean)>);

@@ -168,11 +168,13 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     each([&](auto& one) { loop::set_batch_size_of(one.loader(), size); });
   }
 
-  /// Restricts each of the loaders to one rank's part.
+  /// Restricts each of the loaders to one rank's part, but for those that have no other.
   void shard(int rank, int world, bool training)
-    requires(ShardableLoader<std::remove_reference_t<Ls>> && ...)
+    requires((ShardableLoader<std::remove_reference_t<Ls>> || ShardsItself<Ls>) && ...)
   {
-    each([&](auto& one) { loop::shard_of(one.loader(), rank, world, training); });
+    each([&](auto& one) {
+      if constexpr (!ShardsItself<decltype(one.loader())>) loop::shard_of(one.loader(), rank, world, training);
+    });
   }
 
   /// While on, epochs are not shuffled, from the next one on. Returns false if one of the loaders does not support
