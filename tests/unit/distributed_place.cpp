@@ -109,6 +109,27 @@ TEST_CASE("place: MPI's processes need MASTER_ADDR where they lie on several mac
   CHECK(place_of(all)->host == "b");
 }
 
+TEST_CASE("place: mpirun's processes are its ranks in SLURM's shells and steps, too, and srun's are SLURM's") {
+  Variables const shell{{"SLURM_JOB_NAME", "bash"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"},
+                        {"SLURM_LOCALID", "0"},     {"SLURM_NTASKS", "1"},  {"SLURM_NNODES", "1"}};
+  Variables const open_mpi{{"OMPI_COMM_WORLD_RANK", "1"},
+                           {"OMPI_COMM_WORLD_SIZE", "2"},
+                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  Variables const mpich{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+  for (auto all : {open_mpi, mpich}) {
+    all.insert(shell.begin(), shell.end());
+    auto const place = place_of(all);
+    REQUIRE(place);
+    CHECK(place->launcher == distributed::Launcher::mpi);
+    CHECK(place->rank == 1);
+  }
+  Variables step{{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"},     {"SLURM_LOCALID", "1"},
+                 {"SLURM_NTASKS", "2"},  {"SLURM_NNODES", "1"},     {"PMI_RANK", "1"},
+                 {"PMI_SIZE", "2"},      {"SLURM_NODELIST", "one"}, {"SLURM_JOB_ID", "81"}};
+  CHECK(place_of(step)->launcher == distributed::Launcher::slurm);
+}
+
 TEST_CASE("place: what cannot be is refused by the name of its variable") {
   for (auto const* name : {"WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT", "MASTER_ADDR"}) {
     auto without = torchrun;

@@ -61,11 +61,14 @@ class Environment {
   /// The place that a launcher gave this process; nullopt if it was started by hand.
   std::optional<Place> place() const {
     if (has("RANK") || has("WORLD_SIZE")) return torchrun();
-    if ((has("SLURM_STEP_ID") || has("SLURM_STEPID")) && has("SLURM_PROCID")) return slurm();
     if (has("OMPI_COMM_WORLD_RANK"))
       return mpi("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                  "OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (has("PMI_RANK")) return mpi("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+    // mpirun may be started in a task of SLURM, whose variables its processes have, too. srun may set PMI_RANK alone.
+    bool const in_slurm = (has("SLURM_STEP_ID") || has("SLURM_STEPID")) && has("SLURM_PROCID");
+    if (has("PMI_RANK") && (has("MPI_LOCALRANKID") || !in_slurm))
+      return mpi("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+    if (in_slurm) return slurm();
     return std::nullopt;
   }
 
