@@ -181,6 +181,31 @@ TEST_CASE("ranks: a stop inside a window whose first batch one loader left out i
   CHECK(all[1].result == 1.0);
 }
 
+namespace {
+
+struct GpuRank : toy::Rank {
+  static constexpr Known on_gpu = Known::yes;
+  explicit GpuRank(toy::Rank rank) : Rank(rank) {}
+  bool is_on_gpu() const { return true; }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: with a scaled loss, too, one that has no batch makes the update of the others") {
+  toy::Meeting meeting(2, soon);
+  auto const all = toy::on_ranks(meeting, [](toy::Rank rank) {
+    Slope model;
+    auto trainer = make_trainer<Slope>({.max_epochs = 1, .silence = {"fulgurite.data.none"}}, GpuRank(rank),
+                                       Fp16Mixed{.init_scale = 4});
+    trainer.fit(model, Gaps{rank.rank() == 0 ? Given{1, 2, 3} : Given{none, 4, none}}, NoValidation{});
+    return model.weights;
+  });
+  for (auto const& rank : all) {
+    CHECK(rank.error == "");
+    CHECK(rank.result == std::vector<double>{1, 4, 7});
+  }
+}
+
 TEST_CASE(
     "ranks: in a trial run a rank whose loader left out a batch takes part in its step: rate and loss are of all") {
   toy::Meeting meeting(2, soon);

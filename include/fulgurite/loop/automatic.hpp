@@ -546,6 +546,7 @@ bool flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
     if (contributes) flush();
     else std::get<0>(run.parts.optimizers->optimizers).zero_grad();  // clears the gradients of the last step
     if (!exchange(run, contributes)) return false;
+    if constexpr (scales_loss<R>) run.facts.has_gradients = true;  // those of the other ranks, if not its own
   }
   update(run, pack, ctx, false, [&] {
     if constexpr (!shares<R>) flush();
