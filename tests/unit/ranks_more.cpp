@@ -175,6 +175,43 @@ TEST_CASE("ranks: files by time are asked for where one is due, and in no other 
 
 namespace {
 
+/// Of rank 1 a batch comes only each second time that it is asked for.
+struct Late : toy::OwnPart<double> {
+  bool late = false;
+  bool asked = false;
+  bool batch_is_ready() { return !late || std::exchange(asked, !asked); }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: an open fit trains on as many batches on each of them, by the slowest, and can be closed") {
+  auto const steps = [](bool late) {
+    toy::Meeting meeting(2, std::chrono::milliseconds(1500));
+    auto const all = toy::on_ranks(meeting, [&](Rank rank) {
+      clock_now = 0;
+      toy::P model;
+      auto trainer = make_trainer<toy::P>({.max_epochs = 1, .now = &told_time}, rank, Float32{}, Automatic{}, Ticks{});
+      Late data{mine(0, 12), late && rank.rank() == 1};
+      auto fit = trainer.open(model, data);
+      std::vector<std::pair<FitStatus, long>> made;
+      for (int i = 0; i != 4; ++i) {
+        auto const status = fit.advance_for(std::chrono::seconds(250));
+        made.emplace_back(status, trainer.progress().global_step);
+      }
+      fit.close();
+      return made;
+    });
+    require_fine(all);
+    CHECK(all[0].result == all[1].result);
+    return *all[0].result;
+  };
+  using enum FitStatus;
+  CHECK(steps(false) == std::vector<std::pair<FitStatus, long>>{{more, 2}, {more, 4}, {more, 6}, {more, 8}});
+  CHECK(steps(true) == std::vector<std::pair<FitStatus, long>>{{waiting, 0}, {waiting, 1}, {waiting, 2}, {waiting, 3}});
+}
+
+namespace {
+
 /// Logs what differs from rank to rank, and has a schedule that follows it after each step.
 struct Followed {
   static constexpr Metric<"own"> own{.on_epoch = Report::yes};

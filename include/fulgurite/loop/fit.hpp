@@ -77,11 +77,14 @@ class OpenFit : Pinned {
     while (safely([&] { return walk<false>(); })) {}
   }
 
-  /// False if the training loader has `batch_is_ready()`, and its next batch has not arrived.
+  /// False if the training loader has `batch_is_ready()`, and its next batch has not arrived on some rank.
   bool is_ready() {
     if constexpr (MayWait<std::remove_reference_t<decltype(source_.train())>>)
-      return safely([&]() -> bool { return !more() || source_.train().batch_is_ready(); });
+      return safely([&] { return !any_rank(run_, more() && !source_.train().batch_is_ready()); });
     else return true;
+  }
+  bool any_rank_says(bool so) {
+    return safely([&] { return any_rank(run_, so); });
   }
   /// Ends the fit as an exception does.
   void abandon(Error const& why) noexcept {
@@ -605,15 +608,16 @@ class [[nodiscard]] OpenedFit : Pinned {
 
   /// Trains on as many batches as fit into `budget`, going by the second longest of the last eight; on none if that one
   /// is longer than the budget. A batch that takes longer than those before it ends later: the budget is exceeded by
-  /// one batch at most. Returns `waiting` as soon as `advance` does. Several ranks may find room for different numbers
-  /// of batches, and then wait for each other.
+  /// one batch at most. Returns `waiting` as soon as `advance` does. Several ranks train on as many batches as all of
+  /// them have room for; each calls this, `advance` and `close` as often as the others.
   FitStatus advance_for(TrainerOptions::Clock::duration budget) {
     auto const now = run_.asked.options.now;
     auto const began = now();
     auto last = began;
-    if (next_batch().expected() > budget) {
+    if (finished_ || !open_) return FitStatus::finished;
+    if (is_over(next_batch().expected() > budget)) {
       next_batch().forget_one();
-      return finished_ || !open_ ? FitStatus::finished : FitStatus::more;
+      return FitStatus::more;
     }
     for (;;) {
       auto& times = next_batch();
@@ -621,7 +625,7 @@ class [[nodiscard]] OpenedFit : Pinned {
       if (status == FitStatus::waiting) return status;
       auto const here = now();
       times.add(here - std::exchange(last, here));
-      if (status == FitStatus::finished || here - began + next_batch().expected() > budget) return status;
+      if (status == FitStatus::finished || is_over(here - began + next_batch().expected() > budget)) return status;
     }
   }
 
@@ -659,6 +663,12 @@ class [[nodiscard]] OpenedFit : Pinned {
       open_ = false;
       throw;
     }
+  }
+
+  /// True if another batch would be over the budget of some rank, or a hook has closed the fit.
+  bool is_over(bool budget) {
+    if constexpr (loop::shares<R>) return !open_ || guarded([&] { return fit_->any_rank_says(budget); });
+    else return budget;
   }
 
   /// How long batches like the next one took.
