@@ -1,8 +1,10 @@
 // Several ranks: steps that are tried out have an end of their own, and leave what the ranks share as it was.
+#include <chrono>
 #include <cstddef>
 #include <limits>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -200,4 +202,38 @@ TEST_CASE("ranks: a search leaves a fit its part of a loader whose batches confi
   require_fine(all);
   CHECK(*all[0].result == std::vector<double>{50, 55, 50, 55});
   CHECK(*all[1].result == std::vector<double>{60, 55, 60, 55});
+}
+
+namespace searches_of_ranks {
+
+/// Its setup is a collective, as that of DistributedDataParallel is.
+struct RecordingRank : Rank {
+  static constexpr bool captures = true;
+  explicit RecordingRank(Rank rank) : Rank(rank) {}
+  template <class M, class P>
+  void setup(M& model, P const& precision) {
+    Rank::setup(model, precision);
+    barrier("setup");
+  }
+  void drop_recordings(auto&) {}
+};
+struct Throws : Bowl {
+  Tensor training_step(double, auto& ctx) {
+    if (ctx.rehearsing() && ctx.rank() == 1) throw std::runtime_error("the disk is full");
+    return p * p;
+  }
+};
+
+}  // namespace searches_of_ranks
+
+TEST_CASE("ranks: an exception of one in recorded steps of a search ends the others at once, by its text") {
+  toy::Meeting meeting(2, std::chrono::milliseconds(1500));
+  auto const all = toy::on_ranks(meeting, [](Rank rank) {
+    Throws model;
+    auto trainer = make_trainer(model, options(2), RecordingRank(rank));
+    tune::rehearse(trainer, model, mine(rank, 4), {.steps = 3});
+    return 0;
+  });
+  CHECK(all[1].error == "the disk is full");
+  CHECK(all[0].error.find("rank 1 ended: the disk is full") != std::string::npos);
 }

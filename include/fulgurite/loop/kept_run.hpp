@@ -74,7 +74,11 @@ class KeptRun : Pinned {
     run_.searching.rehearsing = false;
     run_.asked = place_.asked;  // first: the trial's limits must not stay if something cannot be restored
     // Recorded trial steps are freed first: restoring may need their memory.
-    if constexpr (Trains && R::Strategy::captures) run_.parts.strategy.setup(model, run_.parts.precision);
+    if constexpr (Trains && R::Strategy::captures) {
+      auto& strategy = run_.parts.strategy;
+      if constexpr (requires { strategy.drop_recordings(model); }) strategy.drop_recordings(model);
+      else strategy.setup(model, run_.parts.precision);
+    }
     // Layers that configure_model has just made did not exist when the weights were kept.
     bool const is_same = Trains || weights_.difference(model).empty();
     if (is_same) weights_.restore(model);

@@ -190,8 +190,9 @@ enum class Matmul : std::uint8_t {
 
 /// A strategy that replays steps and checks its replays. It has unchecked(), half_checked(), confirm(board, step),
 /// replays(), may_replay(), goes_back(), give_up(reason) and pass_warnings(f), for manual optimization
-/// in_turn(turn, loss, f), which calls f in the middle of a step, and for budgets of open fits check_is_next(). A
-/// strategy that captures but has no unchecked() thereby declares that its replays cannot be wrong.
+/// in_turn(turn, loss, f), which calls f in the middle of a step, and for budgets of open fits check_is_next(). With
+/// drop_recordings(model), setup is not called again after a trial run. A strategy that captures but has no unchecked()
+/// thereby declares that its replays cannot be wrong.
 template <class S>
 concept ChecksReplays = S::captures && requires(S const& strategy) { strategy.unchecked(); };
 /// A strategy that can make several steps in one replay: it has steps_a_replay(), join_steps(bool), finish_replays()

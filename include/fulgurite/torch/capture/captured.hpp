@@ -469,6 +469,10 @@ class Capturing : public Base {
     on_device([](auto& steps) { steps.teardown(); });
     Base::setup(model, precision);
     elsewhere_ = !this->device().is_cpu();
+    drop_recordings(model);
+  }
+  /// After a trial run: steps are recorded again, as in a new fit. No collective, since another rank may have failed.
+  void drop_recordings(auto& model) {
     on_device([&](auto& steps) { steps.setup(model, this->device(), options_.kernels); });
   }
   void teardown(auto& model) {
