@@ -191,3 +191,26 @@ TEST_CASE("ranks: prepare_data runs on one process of each machine, and setup wa
     CHECK(made == 4 / a_machine);
   }
 }
+
+TEST_CASE("ranks: validation data without a batch are refused, unless another rank has some") {
+  /// `batches`: of each rank. Of a fit, and of an evaluation alone.
+  auto const refusals = [](std::vector<int> const& batches) {
+    std::vector<std::string> all;
+    for (bool const fits : {true, false})
+      for (auto const& rank : toy::on_ranks(static_cast<int>(batches.size()), [&](Rank rank) {
+             Fragile model;
+             auto trainer = make_trainer<Fragile>({.max_epochs = 1}, rank);
+             toy::OwnPart<double> train{toy::batches(2)};
+             toy::OwnPart<double> val{toy::batches(batches[static_cast<std::size_t>(rank.rank())])};
+             if (fits) trainer.fit(model, train, val);
+             else trainer.validate(model, val);
+             return 0;
+           }))
+        all.push_back(rank.error.substr(0, rank.error.find(']') + 1));
+    return all;
+  };
+  std::string const empty = "[fulgurite.data.empty]";
+  CHECK(refusals({0}) == std::vector<std::string>{empty, empty});
+  CHECK(refusals({0, 0}) == std::vector<std::string>{empty, empty, empty, empty});
+  CHECK(refusals({1, 0}) == std::vector<std::string>{"", "", "", ""});
+}

@@ -182,10 +182,12 @@ std::vector<std::string> loader_names(std::tuple<Ls...> const&) {
 // Common parts of all evaluations: the mode switch around it, and one batch.
 
 /// Throws [fulgurite.data.empty] for a loader that says it has no batches: its evaluation would have no values, for no
-/// visible reason. With several ranks, one may have no part of a small loader.
+/// visible reason. Where ranks share its batches out, one may have no part of a small loader: they ask each other if
+/// `together`.
 template <class R, class Loader>
-void check_not_empty(Loader& loader) {
-  if (!shares<R> && size_of(loader) == 0)
+void check_not_empty(State<R>& run, Loader& loader, bool together) {
+  bool const none = size_of(loader) == 0;
+  if (shares_of_data(run) == 1 ? none : together && !any_rank(run, !none))
     throw Error("fulgurite.data.empty",
                 "an evaluation loader has no batch: leave it out, or set the limit of its batches to 0");
 }
@@ -277,7 +279,7 @@ void each_evaluation_batch(State<R>& run, Pack& pack, Loaders& loaders, std::opt
   auto& facts = run.facts;
   each_loader(loaders, [&](auto& loader, std::size_t position) {
     if (ends_pass(pack)) return;
-    check_not_empty<R>(loader);
+    check_not_empty(run, loader, facts.stage != Stage::fit && !run.searching.rehearsing);
     if (facts.stage == Stage::fit && !facts.sanity_checking) notify_epoch(loader, run.progress.epoch);
     facts.loader = position;
     auto batches = batches_of(loader, run.asked.options.*Kind::limit_of, Kind::limit);
@@ -297,7 +299,7 @@ void each_evaluation_batch(State<R>& run, Pack& pack, Loaders& loaders, std::opt
           return !facts.is_last_batch && !ends_pass(pack);
         },
         hook::timed<action::EvaluationNext<typename Kind::Step>>(pack));
-    if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // with several ranks, one may have no batch
+    if (shares_of_data(run) == 1 && !any && batches != 0) refuse_empty_pass();
   });
   facts.loader = 0;
 }

@@ -53,7 +53,7 @@ void check_validation(State<R>& run, Source& source) {
     auto loaders = evaluation_loaders<hook::val_dataloader>(run, source);
     run.loading.validation_is_open = true;
     each_loader(loaders, [&](auto& loader, std::size_t) {
-      check_not_empty<R>(loader);
+      check_not_empty(run, loader, true);
       batches_of(loader, run.asked.options.*Validation::limit_of, Validation::limit);
     });
   }
