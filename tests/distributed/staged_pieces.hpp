@@ -58,6 +58,18 @@ inline int lists() {
     auto stages() { return std::tie(one, two); }
   } holders;
   check(holders, 2, holders.two(holders.one(x)));
+  struct OfOnes : nn::Module {
+    nn::Linear one = register_module("one", nn::Linear(4, 8)), two = register_module("two", nn::Linear(8, 2));
+    nn::Sequential stages() { return nn::Sequential(one, two); }
+  } ones;
+  check(ones, 2, ones.two(ones.one(x)));
+  auto const before = ones.one.ptr().use_count();
+  auto const stages = [&] {
+    auto list = ones.stages();
+    return distributed::stages_of(list);
+  }();
+  wrong += ones.one.ptr().use_count() == before;  // the stages keep what they run, though their list is gone
+  wrong += !stages[1].forward(stages[0].forward(x)).equal(ones.two(ones.one(x)));
   struct Without : nn::Module {
     int stages() { return 3; }
   };

@@ -102,7 +102,8 @@ NamedStage stage_of(T& one) {
   else return {nullptr, one};
 }
 
-/// Converts all stages of a list, in their order. The results refer to the list's modules, which must outlive them.
+/// Converts all stages of a list, in their order. The results share the layers of a Sequential or a Chain, so that
+/// `stages()` may return one by value; they refer to the modules of a tuple, which must outlive them.
 template <StageList List>
 std::vector<NamedStage> stages_of(List& list) {
   std::vector<NamedStage> all;
@@ -110,7 +111,7 @@ std::vector<NamedStage> stages_of(List& list) {
     return stages_of(*list);
   } else if constexpr (SequentialStages<List>) {
     for (torch::nn::AnyModule& any : list)
-      all.push_back({any.ptr().get(), [&any](at::Tensor x) { return any.forward(std::move(x)); }});
+      all.push_back({any.ptr().get(), [any](at::Tensor x) mutable { return any.forward(std::move(x)); }});
   } else if constexpr (ChainOfStages<List>) {
     list.each_layer([&](torch::nn::Module& module, auto forward) { all.push_back({&module, forward}); });
   } else {

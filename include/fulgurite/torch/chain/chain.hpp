@@ -183,7 +183,7 @@ struct Modules<List<Layers...>> {
   static void each(type const& all, auto&& f) {
     [&]<std::size_t... Is>(std::index_sequence<Is...>) {
       (f(*std::get<Is>(all),
-         [&module = *std::get<Is>(all)](at::Tensor x) { return Parts<Layers>::forward(module, std::move(x)); }),
+         [module = std::get<Is>(all)](at::Tensor x) { return Parts<Layers>::forward(*module, std::move(x)); }),
        ...);
     }(std::index_sequence_for<Layers...>{});
   }
