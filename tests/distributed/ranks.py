@@ -55,7 +55,7 @@ class Start:
     def __init__(self, trainee, world, folder, words, env=None, prepare=None, launcher=()):
         out = pathlib.Path(tempfile.mkdtemp(dir=folder))
         command = [*launcher, trainee, '--out', str(out), *words]
-        launchers = re.compile('RANK|WORLD|LOCAL_|MASTER|SLURM|OMPI|PMI|OMP_')
+        launchers = re.compile('RANK|WORLD|LOCAL_|MASTER|SLURM|OMPI|PMI|OMP_|MKL_NUM')
         clean = {name: value for name, value in os.environ.items() if not launchers.match(name)}
         self.began = time.monotonic()
         self.process = subprocess.Popen(
@@ -386,6 +386,19 @@ def a_layer_that_two_optimizers_share_has_the_mean_of_all_ranks(lab):
     for words in (), SMALL:
         far = apart(lab.own(2, '--run', 'shared', '--batch', '4', *words).fine().alike().weights(), single)
         need(far < 2e-6, far)
+
+
+@case
+def several_processes_of_a_machine_compute_with_one_thread_each_unless_a_number_is_set(lab):
+    def threads(*words, env=None):
+        found = re.findall(r'threads (\d+)', Start(lab.trainee, 1, lab.folder, words, env).fine().stdout)
+        return {int(count) for count in found}
+
+    own = threads('--run', 'single')
+    need(threads('--devices', '1') == own, 'a process alone has other threads than without a strategy')
+    need(threads('--devices', '2') == {1}, 'two processes')
+    for name in 'OMP_NUM_THREADS', 'MKL_NUM_THREADS':
+        need(threads('--devices', '2', env={name: str(*own)}) == own, name)
 
 
 @case

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -335,6 +336,7 @@ void train(Scene& scene, Strategy strategy, Precision precision, Optimization ho
     trainer.fit(model, train_on);
   }
   if (scene.words.number("--saves", 0)) trainer.save_checkpoint(scene.words.text("--out") + "/a.ckpt");
+  std::printf("threads %d\n", at::get_num_threads());
   if constexpr (requires { strategy.account(); })
     for (auto const& line : strategy.account()) std::printf("%s\n", line.c_str());
 }

@@ -147,9 +147,9 @@ class Watch : Pinned {
   std::thread thread_;
 };
 
-/// Does as torchrun: if nothing sets the number of compute threads, it becomes 1, so that the processes of a machine do
-/// not compete for its processors.
-void share_processors();
+/// Does as torchrun: if there are several processes on this machine, and nothing sets the number of compute threads, it
+/// becomes 1, so that they do not compete for its processors.
+void share_processors(Place const& place);
 
 // The layout of c10d's class must not depend on the members of gloo's classes.
 static_assert(std::is_same_v<decltype(c10d::ProcessGroupGloo::Options::devices),

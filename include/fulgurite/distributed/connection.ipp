@@ -315,8 +315,9 @@ FULGURITE_BODY void Watch::found(Shared& shared, Ended ended) {
   shared.changed.notify_all();
 }
 
-FULGURITE_BODY void share_processors() {
-  if (std::getenv("OMP_NUM_THREADS") == nullptr && at::get_num_threads() == at::intraop_default_num_threads())
+FULGURITE_BODY void share_processors(Place const& place) {
+  bool const is_set = std::getenv("OMP_NUM_THREADS") != nullptr || std::getenv("MKL_NUM_THREADS") != nullptr;
+  if (place.local_world > 1 && !is_set && at::get_num_threads() == at::intraop_default_num_threads())
     at::set_num_threads(1);
 }
 

@@ -225,7 +225,7 @@ struct DistributedDataParallel {
     auto& group = *(fit.group = &distributed::Group::of(options()));
     fit.device = device();
     libtorch::make_current(device());
-    distributed::share_processors();
+    distributed::share_processors(group.place());
     fit.gradients = std::make_unique<distributed::GradientExchange>(
         compresses, bucket_cap_mb, distributed::PromisedUse{!find_unused_parameters, static_graph});
     fit.exchanges_next = fit.as_written = true;

@@ -520,7 +520,7 @@ struct Pipeline {
     auto& all = *(run.group = &distributed::Group::of(options()));
     run.has_failed = false;
     run.has_all_gradients = true;
-    distributed::share_processors();
+    distributed::share_processors(all.place());
     libtorch::relocate(libtorch::module_if_any(model), device(), libtorch::scalar_type(Precision::parameters));
     distributed::Replica().take(all, model);
     auto&& list = model.stages();
