@@ -376,8 +376,7 @@ FULGURITE_BODY void GradientExchange::write_stretch(std::size_t index, std::vect
   bool whole = true;
   auto const& items = buckets_.plan.items;
   for (auto i = stretch.first; i != stretch.last; ++i)
-    whole =
-        whole && (numbers[i] > 0) == items[i].received && items[i].parameter.grad().is_same(items[i].slot->gradient);
+    whole = whole && (numbers[i] > 0) == items[i].received && items[i].slot->held().is_same(items[i].slot->gradient);
   if (whole) return write(stretch.gradients, buckets_.part_of_stretch(index), stretch.tensor, share);
   for (auto i = stretch.first; i != stretch.last; ++i) write_item(i, numbers[i], share);
 }

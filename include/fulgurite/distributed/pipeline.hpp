@@ -94,16 +94,19 @@ FULGURITE_OF_ARGUMENTS(is_tuple_of_stages, std::tuple, (OneStage<std::remove_cvr
 template <class T>
 concept StageList = SequentialStages<T> || HeldSequential<T> || ChainOfStages<T> || is_tuple_of_stages<T>;
 
-/// Converts one stage. The result refers to `one`, which must outlive it.
+/// Converts one stage. The result shares what a holder such as torch::nn::Linear has, and refers to any other `one`,
+/// which must outlive it.
 template <class T>
 NamedStage stage_of(T& one) {
   if constexpr (StageModule<T>) return {&one, [&one](at::Tensor x) { return one.forward(std::move(x)); }};
+  else if constexpr (StageHolder<T> && std::copyable<T>)
+    return {&*one, [one](at::Tensor x) mutable { return one->forward(std::move(x)); }};
   else if constexpr (StageHolder<T>) return stage_of(*one);
   else return {nullptr, one};
 }
 
 /// Converts all stages of a list, in their order. The results share the layers of a Sequential or a Chain, so that
-/// `stages()` may return one by value; they refer to the modules of a tuple, which must outlive them.
+/// `stages()` may return one by value; they refer to what a tuple refers to, which must outlive them.
 template <StageList List>
 std::vector<NamedStage> stages_of(List& list) {
   std::vector<NamedStage> all;

@@ -187,9 +187,11 @@ std::vector<std::string> loader_names(std::tuple<Ls...> const&) {
 template <class R, class Loader>
 void check_not_empty(State<R>& run, Loader& loader, bool together) {
   bool const none = size_of(loader) == 0;
-  if (shares_of_data(run) == 1 ? none : together && !any_rank(run, !none))
+  if (shares_of_data(run) == 1 ? none : together && !any_rank(run, !none)) {
+    if constexpr (shares<R>) run.shared.together = together;
     throw Error("fulgurite.data.empty",
                 "an evaluation loader has no batch: leave it out, or set the limit of its batches to 0");
+  }
 }
 
 /// The mode switch around an evaluation: the model's own hook, or eval mode, after which all modes are restored.

@@ -667,8 +667,13 @@ class [[nodiscard]] OpenedFit : Pinned {
 
   /// True if another batch would be over the budget of some rank, or a hook has closed the fit.
   bool is_over(bool budget) {
-    if constexpr (loop::shares<R>) return !open_ || guarded([&] { return fit_->any_rank_says(budget); });
-    else return budget;
+    if constexpr (loop::shares<R>) {
+      if (!open_) return true;
+      loop::Instead const advances(advancing_, true);  // where a rank has failed, hooks may call close here, too
+      return guarded([&] { return fit_->any_rank_says(budget); });
+    } else {
+      return budget;
+    }
   }
 
   /// How long batches like the next one took.

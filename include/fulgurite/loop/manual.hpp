@@ -190,10 +190,8 @@ class StepContext : public RunContext<R, phase::Train> {
     }
     loop::notify<hook::on_after_backward>(run, *pack_, ctx);
     if constexpr (hook::post_backward::named<typename R::Strategy>) run.parts.strategy.post_backward(loss);
-    if constexpr (loop::shares<R>) {
+    if constexpr (loop::shares<R>)
       if (run.shared.syncs) loop::exchange(run);
-      else run.shared.own_gradients = ~std::uint64_t{0};
-    }
     run.watch.manual.after_backward(run, run.parts.optimizers->optimizers);
   }
   template <class NoLoss, bool Fine = false>
@@ -299,6 +297,9 @@ class StepContext : public RunContext<R, phase::Train> {
   template <class O>
   [[nodiscard]] auto toggle(O& optimizer, ToggleOptions options = {}) {
     auto& state = this->state();
+    if constexpr (loop::shares<R>)
+      if (!options.sync_grad)
+        state.shared.own_gradients |= std::uint64_t{1} << state.parts.optimizers->place_of(loop::raw(optimizer));
     auto gradients = [&] { return Backend::toggled(loop::raw(optimizer), state.parts.optimizers->optimizers); };
     auto strategy = [&] {
       if constexpr (hook::no_sync::named<typename R::Strategy>) return state.parts.strategy.no_sync(!options.sync_grad);

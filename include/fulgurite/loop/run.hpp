@@ -229,8 +229,8 @@ struct SharedFacts {
   bool in_gradients = false;  ///< the loss is finite, and a gradient of this rank's part of the model is not
   int signal = 0;             ///< the signal that asked this process to end
   std::uint64_t stepped = 0;  ///< one bit for each optimizer that was stepped manually
-  /// Manual optimization: one bit for each optimizer that has taken no step since a backward whose gradients were not
-  /// exchanged.
+  /// Manual optimization: one bit for each optimizer that has taken no step since it was toggled without an exchange of
+  /// gradients.
   std::uint64_t own_gradients = 0;
 
   // Values that all ranks have received.

@@ -184,7 +184,8 @@ void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   fold_loader(run, source, archive);
   if constexpr (splits_model<R>) fold_switches(run, archive);  // each rank trains stages of its own
   if constexpr (!R::automatic) {
-    archive("own_gradients", shared.own_gradients);
+    if constexpr (Archive::loading) shared.own_gradients = 0;
+    if (!lacks(archive, "own_gradients")) archive("own_gradients", shared.own_gradients);
     fold_all_gradients(run, shared.own_gradients, archive);
   }
   fold_own_cut(run, archive);
