@@ -216,10 +216,10 @@ concept DataModuleLike = hook::train_dataloader::accepts<D> || hook::val_dataloa
 
 namespace loop {
 
-/// An argument that is read as a loader. One with loaders is a data module, also where it can be iterated over: its
-/// elements are samples, or the layers of a model.
+/// An argument that is read as a loader. One with loaders is a data module, also where it can be iterated over, since
+/// its elements are samples, or the layers of a model, and where it is const, which is refused as a data module.
 template <class D>
-concept ReadItself = LoaderLike<D> && !DataModuleLike<D>;
+concept ReadItself = LoaderLike<D> && !DataModuleLike<std::remove_const_t<D>>;
 
 }  // namespace loop
 

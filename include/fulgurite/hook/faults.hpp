@@ -150,6 +150,14 @@ consteval HookFault event_fault() {
   }
 }
 
+/// Checks the result of an override, such as that of a call which it passes on: nothing takes it. One of `backward` is
+/// a sign of another function of that name, such as an invertible network's.
+template <class Hook, class Result>
+consteval HookFault override_result_fault() {
+  constexpr auto fault = result_fault<Hook, Result>();
+  return fault == HookFault::result && !std::is_same_v<Hook, backward> ? HookFault::none : fault;
+}
+
 /// Checks a function that is called with all its arguments, with or without ctx.
 template <class Hook, class T, bool Automatic, class Ctx, class... Args>
 consteval HookFault override_fault() {
@@ -157,9 +165,9 @@ consteval HookFault override_fault() {
   else if constexpr (!Automatic && !Hook::in_manual) return HookFault::never_called;
   else if constexpr (!Overrides<Hook, T, Ctx, Args...>) return HookFault::parameters;
   else if constexpr (Hook::template accepts<T, Args..., Ctx>)
-    return result_fault<Hook,
-                        decltype(Hook::call(std::declval<T&>(), std::declval<Args&>()..., std::declval<Ctx&>()))>();
-  else return result_fault<Hook, decltype(Hook::call(std::declval<T&>(), std::declval<Args&>()...))>();
+    return override_result_fault<Hook, decltype(Hook::call(std::declval<T&>(), std::declval<Args&>()...,
+                                                           std::declval<Ctx&>()))>();
+  else return override_result_fault<Hook, decltype(Hook::call(std::declval<T&>(), std::declval<Args&>()...))>();
 }
 
 }  // namespace hook

@@ -334,8 +334,9 @@ class BetweenRuns {
     if constexpr (Verdict::ok) loop::search_evaluation<Kind>(state_, pack_, model, source_of<true>(data, none_), what);
   }
 
-  /// Sets new options for later runs; everything else stays as it is. Call it between runs. If the options are wrong,
-  /// it throws and the old ones stay.
+  /// Sets new options for later runs. Everything else stays as it is, except that a requested stop, such as
+  /// EarlyStopping's, ends where max_epochs, max_steps or max_time changes. Call it between runs. If the options are
+  /// wrong, it throws and the old ones stay.
   ///
   ///     auto options = trainer.given_options();
   ///     options.max_epochs = 20;

@@ -342,7 +342,7 @@ class Resumption {
         fold_assembly(run_, archive);
         fold_everything(run_, source_, archive);
       });
-      take_own_part(run_, source_);
+      if constexpr (!is_snapshot<RunFile>) take_own_part(run_, source_);  // each rank has its own snapshot
       reopened_ = reopen_epoch(run_);
       try {
         find_place();
@@ -373,7 +373,7 @@ class Resumption {
         fold_parts_of_all(run_, archive);
         fold_random(run_, archive);
       });
-      take_own_part(run_, source_);
+      if constexpr (!is_snapshot<RunFile>) take_own_part(run_, source_);
     });
   }
 
