@@ -349,3 +349,26 @@ TEST_CASE("ranks: a loader of ours is shared out by itself: the weights of one p
   CHECK(same[0].result->seen == one.seen);
   CHECK(same[1].result->seen == one.seen);
 }
+
+TEST_CASE("ranks: an epoch that resumes from a snapshot has the figures of all ranks, from before it, too") {
+  auto const epoch = [](Rank rank, bool stops) {
+    Meter model;
+    TrainerOptions given{.max_epochs = 1, .num_sanity_val_steps = 0};
+    if (stops) given.max_steps = 2;
+    auto trainer = make_trainer<Meter>(given, rank, Float32{}, Automatic{});
+    auto train = loader({1, 2, 3, 4, 5, 6, 7, 80}, 1);
+    trainer.fit(model, train, NoValidation{});
+    if (stops) {
+      given.max_steps = std::nullopt;
+      trainer.set_options(given);
+      trainer.fit(model, train, NoValidation{}, snapshot(trainer));
+    }
+    return model.at_epoch_end.back();
+  };
+  for (bool const stops : {false, true}) {
+    CAPTURE(stops);
+    auto const all = toy::on_ranks(2, [&](Rank rank) { return epoch(rank, stops); });
+    require_fine(all);
+    for (auto const& one : all) CHECK(*one.result == 13.5);
+  }
+}
