@@ -1,4 +1,4 @@
-// refused: [fulgurite.data.unused_validation] the model has a validation_step, but no loader was given: pass one, or NoValidation{} as fit's third argument
+// refused: [fulgurite.data.unused_validation] the model has a validation_step, but no loader was given: pass one, give the data module val_dataloader(), or pass NoValidation{} as fit's third argument
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

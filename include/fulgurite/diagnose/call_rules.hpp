@@ -392,7 +392,7 @@ struct FitRules {
                    "train_dataloader()",
                    accepts<M>, Source::trains)
     FULGURITE_RULE("[fulgurite.data.unused_validation] the model has a validation_step, but no loader was given: pass "
-                   "one, or NoValidation{} as fit's third argument",
+                   "one, give the data module val_dataloader(), or pass NoValidation{} as fit's third argument",
                    accepts<M>, !step || loader || Waived)
     FULGURITE_RULE("[fulgurite.data.unused_loader] there is a validation loader, but the model has no "
                    "validation_step: add one, or pass NoValidation{} as fit's third argument",

@@ -218,7 +218,8 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
      */ \
   ROW(on_predict_model_eval,         Takes::nothing, Answer::none,  Where::predict)
 
-// Hooks of the data module, or of the model if the data module does not have them.
+// Hooks of the data module. A model that is trained without one may have all of them itself; beside a data module the
+// model may have `prepare_data`, and the hooks of a batch that the module does not have.
 #define FULGURITE_DATA_HOOKS(ROW)                                                                      \
   /* Once a run, before `setup`, on one process of each machine: downloads or unpacks data. It must be const: the \
      other processes would lack what it stores. `setup` reads the data. */ \
