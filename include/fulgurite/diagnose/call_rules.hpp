@@ -232,6 +232,11 @@ struct wants_one_loader<Pack<C, Cs...>>
 template <class D>
 inline constexpr bool only_samples = IndexedSamples<D> && !DataModuleLike<D>;
 
+/// True for a const object that would be a loader or a data module if it were not const.
+template <class D, class Plain = std::remove_const_t<D>>
+inline constexpr bool is_frozen =
+    (LoaderLike<Plain> || DataModuleLike<Plain>) && !DataModuleLike<D> && !(LoaderLike<D> && !DataModuleLike<Plain>);
+
 /// True if one of a call's arguments is a text.
 template <class... Args>
 inline constexpr bool any_text = (std::is_convertible_v<Args, std::string_view> || ...);
@@ -259,6 +264,9 @@ struct BorrowRules {
     FULGURITE_RULE("[fulgurite.trainer.borrowed_model] the trainer borrows the model and changes it: pass a variable, "
                    "not a temporary or a const object",
                    accepts<T>, std::is_same_v<Given, M&>)
+    FULGURITE_RULE("[fulgurite.data.const] a loader or data module is changed by a run: pass a variable that is not "
+                   "const",
+                   accepts<T>, !(is_frozen<std::remove_reference_t<Data>> || ...))
     return Fine{};
   }
 };
