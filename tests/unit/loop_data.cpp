@@ -1,6 +1,8 @@
 // Where batches come from: loaders, data modules, the model itself; asked for once, told the epoch, never copied.
 #include <catch2/catch_test_macros.hpp>
 
+#include <memory>
+
 #include "models.hpp"
 #include "trace.hpp"
 
@@ -91,6 +93,16 @@ struct Asks : toy::P {
   void validation_step(double, auto& ctx) { groups = ctx.optimizer().groups(); }
 };
 
+/// Its step returns what cannot be copied.
+struct Moved {
+  toy::Tensor loss;
+  std::unique_ptr<double> batch;
+};
+struct Moves : toy::P {
+  std::vector<double> batches = {};
+  Moved training_step(double batch) { return {-p, std::make_unique<double>(batch)}; }
+  void on_train_batch_end(auto& outputs, double, auto&) { batches.push_back(*outputs.batch); }
+};
 /// A data module that is a list of samples.
 struct Listed : std::vector<std::string> {
   auto train_dataloader() { return toy::batches(3); }
@@ -103,6 +115,12 @@ struct Layered : Itself {
 };
 
 }  // namespace
+
+TEST_CASE("what a step returns beside the loss need not be copyable") {
+  Moves model;
+  toy::train<Moves>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(2));
+  CHECK(model.batches == std::vector<double>{0, 1});
+}
 
 TEST_CASE("a data module or a model that can be iterated over is not taken for a loader") {
   toy::P model;

@@ -226,7 +226,7 @@ struct OutputsOf<Backend, void> {
   using type = NoOutput;
 };
 
-/// A copy of the step's result with the loss detached and divided by the window's length.
+/// The step's result, which is moved from, with the loss detached and divided by the window's length.
 template <class Backend, class T>
 auto outputs_of(T& result, double factor) {
   using Outputs = typename OutputsOf<Backend, T>::type;
@@ -235,8 +235,8 @@ auto outputs_of(T& result, double factor) {
   } else if constexpr (Backend::template is_value<T>) {
     return Outputs{Backend::detached(result, factor)};
   } else {
-    Outputs outputs = result;
-    outputs.loss = Backend::detached(result.loss, factor);
+    Outputs outputs = std::move(result);
+    outputs.loss = Backend::detached(outputs.loss, factor);
     return outputs;
   }
 }
