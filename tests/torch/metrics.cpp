@@ -193,8 +193,16 @@ TEST_CASE("a threshold is compared with probabilities of class 1 alone, and refu
   CHECK_THROWS_WITH(strict.update(torch::tensor({{0.4F, 0.6F}}), torch::tensor({1}, at::kLong)),
                     StartsWith("[fulgurite.metric.shape] Accuracy was given predictions of shape [1, 2] and a target "
                                "of shape [1]: with a .threshold it takes the probabilities of class 1"));
-  strict.update(torch::tensor({0.6F, 0.95F}), torch::tensor({0, 1}, at::kLong));
+  auto const labels = torch::tensor({0, 1}, at::kLong);
+  for (auto const type : {at::kLong, at::kBool})
+    CHECK_THROWS_WITH(strict.update(torch::tensor({0, 1}).to(type), labels),
+                      StartsWith("[fulgurite.metric.shape] Accuracy was given predictions of shape [2] and a target "
+                                 "of shape [2]: with a .threshold it takes the probabilities of class 1"));
+  strict.update(torch::tensor({0.6F, 0.95F}), labels);
   CHECK(strict.compute() == 1);
+  Meter usual{Accuracy{}};
+  for (auto const type : {at::kLong, at::kBool}) usual.update(torch::tensor({0, 1}).to(type), labels);
+  CHECK(usual.compute() == 1);
 }
 
 TEST_CASE("R2 does not lose digits where targets lie far from 0") {

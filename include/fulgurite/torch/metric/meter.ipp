@@ -103,6 +103,8 @@ FULGURITE_BULK_BODY Judged judge(at::Tensor const& predictions, at::Tensor const
   require_labels(predictions, target, who);
   auto const labels = target.detach().reshape({-1}).to(at::kLong);
   at::Tensor predicted, unsound, outside;
+  auto const type = predictions.scalar_type();
+  bool const floating = at::isFloatingType(type);
   if (threshold == 0.5 && are_scores(predictions, target, classes)) {
     auto const scores = flat_scores(predictions, classes);
     unsound = scores.isnan().any(1);
@@ -112,9 +114,9 @@ FULGURITE_BULK_BODY Judged judge(at::Tensor const& predictions, at::Tensor const
       predicted = at::where(among, labels, predicted);
     }
   } else if (predictions.sizes() == target.sizes() && top_k == 1 &&
-             (classes == 2 || at::isIntegralType(predictions.scalar_type(), true))) {
+             (floating ? classes == 2 : threshold == 0.5 && (classes == 2 || at::isIntegralType(type, true)))) {
     auto const flat = predictions.detach().reshape({-1});
-    if (at::isFloatingType(flat.scalar_type())) {
+    if (floating) {
       unsound = flat.isnan();
       if (!logits) outside = outside_of_one(flat);
       predicted = flat.gt(logits ? std::log(threshold / (1 - threshold)) : threshold).to(at::kLong);
@@ -126,8 +128,8 @@ FULGURITE_BULK_BODY Judged judge(at::Tensor const& predictions, at::Tensor const
     if (top_k == 1) wanted += ", or the predicted classes in the labels' shape";
     if (top_k == 1 && classes == 2) wanted += ", or probabilities of class 1 (with .logits logits) in that shape";
     if (threshold != 0.5)
-      wanted = "with a .threshold it takes the probabilities of class 1 in the labels' shape, such as "
-               "logits.softmax(1).select(1, 1)";
+      wanted = "with a .threshold it takes the probabilities of class 1 in the labels' shape, and no predicted "
+               "classes: give logits.softmax(1).select(1, 1)";
     refuse_shapes(predictions, target, who, wanted);
   }
   auto place = places(labels, classes, ignore_index, unsound, outside);
