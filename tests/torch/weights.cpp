@@ -181,6 +181,10 @@ TEST_CASE("a sparse buffer is in a summary, and is refused by name before a trai
                                     ModelCheckpoint{}, NoDefaults{});
   CHECK_THROWS_WITH(writes.fit(graph, batches), refused);
   CHECK(graph.steps == 1);
+  auto tries = make_trainer<Graph>(TrainerOptions{.fast_dev_run = 1}, SingleDevice{cpu}, Float32{}, Automatic{},
+                                   ModelCheckpoint{}, NoDefaults{});
+  tries.fit(graph, batches);
+  CHECK(graph.steps == 2);
 }
 
 TEST_CASE("a summary lists the model, then its modules to a depth", "[weights][summary]") {

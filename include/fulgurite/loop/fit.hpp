@@ -186,7 +186,8 @@ class OpenFit : Pinned {
     run_.switches.made_with = switched_by_hooks(run_);
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
     Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
-    if constexpr (any_keeps_files<Pack>) Backend::check_kept(*parts.model);
+    if constexpr (any_keeps_files<Pack>)
+      if (run_.asked.options.fast_dev_run == 0) Backend::check_kept(*parts.model);  // which writes no files
     if constexpr (hook::of_strategy::share_state::named<typename R::Strategy>)
       parts.strategy.share_state(parts.optimizers->optimizers);
     arrange_gradients(run_, pack_);
