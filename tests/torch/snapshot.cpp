@@ -398,8 +398,17 @@ void resumes_with_sparse_gradients() {
   trainer.template callback<FileAndTrial>().save = [&] { trainer.save_checkpoint(file); };
   trainer.fit(whole, data);
   CHECK(whole.table->weight.grad().is_sparse());
+  auto const was = LibTorch::parts(LibTorch::clone(whole.table->weight.grad()));
   auto const snapshot_at_end = snapshot(trainer);
+  auto& gradient = whole.table->weight.mutable_grad();
+  gradient._values().zero_();
+  gradient = torch::sparse_coo_tensor(torch::tensor({{8}}), torch::ones({1, 2}), {9, 2});
   restore(trainer, snapshot_at_end);
+  if constexpr (Manually) {  // else the window is complete, and its gradient is in no snapshot
+    auto const now = LibTorch::parts(whole.table->weight.grad());
+    CHECK(torch::equal(now.indices, was.indices));
+    CHECK(fixtures::same_bits(now.values, was.values));
+  }
 
   auto searching = trainer_with({.tries = !Manually});
   searching.fit(rest, data);
