@@ -128,6 +128,24 @@ struct Weighs : torch::nn::Module {
   }
   auto configure_optimizers() { return FlatSgd(parameters()); }
 };
+/// It returns a tensor whose elements share memory, and sees how often that lies where the last one did.
+struct ReturnsExpanded : torch::nn::Module {
+  struct Output {
+    torch::Tensor loss, wide;
+  };
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 3));
+  void const* last = nullptr;
+  long again = 0;
+  Output training_step(data::Batch const& batch) {
+    auto const value = F::cross_entropy(layer->forward(batch.data), batch.target);
+    return {value, value.detach().expand({3})};
+  }
+  void on_train_batch_end(auto& outputs, auto&, auto&) {
+    void const* const now = outputs.wide.const_data_ptr();
+    again += now == std::exchange(last, now);
+  }
+  auto configure_optimizers() { return FlatSgd(parameters()); }
+};
 
 template <class Model, class Strategy, class Batch>
 double mean_loss(Strategy strategy, Model& model, std::vector<Batch> data) {
@@ -214,6 +232,16 @@ TEST_CASE("a factory that fills a buffer of the model does so in each replay") {
   auto const [report, ran] = twice({fills_buffer}, batches(7, 8));
   CHECK(report.reasons.empty());
   CHECK(report.replayed > 30);
+}
+
+TEST_CASE("what a replay returns takes the memory of the one before, also where its elements share memory") {
+  auto const model = fresh<ReturnsExpanded>();
+  Captured strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  auto trainer = make_trainer<ReturnsExpanded>({.max_epochs = 2}, strategy, Float32{}, Automatic{}, NoDefaults{});
+  trainer.fit(*model, batches(100, 8));
+  CHECK(report->replayed > 100);
+  CHECK(model->again > report->replayed / 2);
 }
 
 TEMPLATE_TEST_CASE("metrics have the weights that batches state themselves, one tape for each", "", Counted,

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/MemoryOverlap.h>
 
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/device/rng.hpp>
@@ -573,7 +574,8 @@ FULGURITE_BULK_BODY at::Tensor Copies::take(Tape const& tape, std::size_t number
 }
 
 FULGURITE_BULK_BODY bool Copies::is_as_it_was(at::Tensor const& copy, at::Tensor const& from) {
-  return copy.scalar_type() == from.scalar_type() && copy.sizes() == from.sizes() && copy.strides() == from.strides() &&
+  return copy.scalar_type() == from.scalar_type() && copy.sizes() == from.sizes() &&
+         (copy.strides() == from.strides() || at::has_internal_overlap(from) == at::MemOverlap::Yes) &&
          copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
 }
 
