@@ -244,6 +244,19 @@ TEST_CASE("what a replay returns takes the memory of the one before, also where 
   CHECK(model->again > report->replayed / 2);
 }
 
+TEST_CASE("weights that change with each batch keep steps as written, and the warning names batch_size") {
+  std::vector<CountedElsewhere> data;
+  for (auto const& batch : batches(12, 8))
+    data.push_back({batch.data, batch.target, torch::tensor(1 + static_cast<std::int64_t>(data.size()))});
+  auto written = fresh<Weighs<CountedElsewhere>>(), captured = fresh<Weighs<CountedElsewhere>>();
+  Captured strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  CHECK(mean_loss(SingleDevice{cpu}, *written, data) == mean_loss(strategy, *captured, data));
+  CHECK(report->tapes.size() <= 4);
+  REQUIRE(report->reasons.size() == 1);
+  CHECK(report->reasons[0] == "the batch's batch_size, which weights what is logged, changes too often");
+}
+
 TEMPLATE_TEST_CASE("metrics have the weights that batches state themselves, one tape for each", "", Counted,
                    CountedElsewhere) {
   std::vector<TestType> data;

@@ -250,7 +250,7 @@ class CapturedSteps : public CapturedModel {
   static constexpr bool joins_steps = requires(Recordings& recordings) { recordings.finish(); };
 
   Kind& kind_of(auto& step) {
-    if (auto* known = kinds_.find(step.key, parts_.shape, parts_.numbers, step.seam)) return *known;
+    if (auto* known = kinds_.find(step.key, parts_, step.seam)) return *known;
     if (kinds_.full()) {
       warn("there are more than 64 kinds and shapes of steps");
       crowd_.next = Next::as_written;
@@ -258,8 +258,7 @@ class CapturedSteps : public CapturedModel {
     }
     finish();  // an old kind may go
     std::string why;
-    auto& kind = kinds_.add(step.key, parts_.shape, parts_.numbers, step.seam, why,
-                            [&](Kind& old) { old.audit(this, old, &step); });
+    auto& kind = kinds_.add(step.key, parts_, step.seam, why, [&](Kind& old) { old.audit(this, old, &step); });
     if (why.empty()) why = unfit();
     if (!why.empty()) give_up(kind, why);
     return kind;
@@ -386,12 +385,11 @@ class CapturedSteps : public CapturedModel {
     std::string wrong;
     bool same_batch = true;
     try {
-      auto const weight = kind.shape.back();
-      HeldParts const own(self.parts_, batch, weight);
+      HeldParts const own(self.parts_, batch, kind.weight);
       same_batch = self.parts_.shape == kind.shape && (!kind.numbers || self.parts_.numbers == *kind.numbers);
       step.seam.forget_questions();
       if (same_batch)
-        wrong = step.seam.as(kind.key, weight, kind.answers, [&] {
+        wrong = step.seam.as(kind.key, kind.weight, kind.answers, [&] {
           return self.recordings_.template compare<Result>(self.scene(), kind.kept, batch, step).wrong;
         });
     } catch (...) {

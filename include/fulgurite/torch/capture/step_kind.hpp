@@ -53,7 +53,8 @@ struct StepKind {
   Next next = Next::prepare;
   StepKey key{};
   std::vector<std::int64_t> shape = {};
-  std::optional<std::string> numbers = {};  ///< what the batch holds besides tensors; nullopt: anything
+  std::int64_t weight = 0;                  ///< of what the step logs
+  std::optional<std::string> numbers = {};  ///< what the batch holds besides tensors; nullopt: anything, of any weight
   loop::Answers answers = {};               ///< what the recorded step read from its context
   std::vector<char> host = {};              ///< the model's bytes on the host, when the step last ran as written
   int epoch = -1;                           ///< epoch of the last check
@@ -97,6 +98,14 @@ bool check_is_due(StepKind& one, World const& world, auto const& step) {
 /// a replay, or the call has an effect that a replay would skip. Empty if it can be replayed.
 std::string not_replayable(loop::Questions const& asked);
 
+/// A batch as recordings see it.
+struct Parts {
+  std::vector<std::int64_t> shape = {};
+  std::int64_t weight = 0;               ///< of what the step logs
+  std::string numbers = {};              ///< the bytes of what it holds besides tensors
+  std::vector<at::Tensor> tensors = {};  ///< in order; absent ones are undefined
+};
+
 /// Appended to a warning if a check fails after earlier ones had passed.
 inline constexpr char const* found_late =
     ". Checks before had found nothing: some of the steps replayed before may be wrong";
@@ -107,11 +116,12 @@ class StepKinds {
  public:
   static constexpr std::size_t most = 64;
 
-  /// Returns the kind of this step, or nullptr if there is none yet. A kind matches only if the batch's numbers and
-  /// everything that its recorded step read from the context have the same values now.
-  P* find(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, auto const& step) {
+  /// Returns the kind of this step, or nullptr if there is none yet. A kind matches only if the batch's weight, its
+  /// numbers and everything that its recorded step read from the context have the same values now.
+  P* find(StepKey key, Parts const& batch, auto const& step) {
     for (auto& one : kinds_)
-      if (one->key == key && one->shape == shape && (!one->numbers || *one->numbers == numbers) &&
+      if (one->key == key && one->shape == batch.shape &&
+          (!one->numbers || (one->weight == batch.weight && *one->numbers == batch.numbers)) &&
           !step.changed(one->answers)) {
         one->used = ++clock_;
         return one.get();
@@ -120,10 +130,10 @@ class StepKinds {
   }
 
   /// Adds the kind of this step. If kinds of this key and shape keep differing in one value read from the context, or
-  /// in the batch's numbers, `why` says so, and such steps run as they are written. Calls `audit(kind)` before it drops
-  /// a kind that was not used for long.
-  P& add(StepKey key, std::vector<std::int64_t> const& shape, std::string const& numbers, auto const& step,
-         std::string& why, auto&& audit) {
+  /// in the batch's weight or numbers, `why` says so, and such steps run as they are written. Calls `audit(kind)`
+  /// before it drops a kind that was not used for long.
+  P& add(StepKey key, Parts const& batch, auto const& step, std::string& why, auto&& audit) {
+    auto const& shape = batch.shape;
     P* newest = nullptr;
     P* oldest = nullptr;
     std::size_t alike = 0;
@@ -138,6 +148,8 @@ class StepKinds {
       auto const question = step.changed(newest->answers);
       why = question
                 ? "training_step reads ctx." + std::string(loop::name_of(*question)) + "(), which changes too often"
+            : newest->weight != batch.weight
+                ? "the batch's batch_size, which weights what is logged, changes too often"
                 : "the batch holds a number or a text that changes too often: put it into a tensor, which a "
                   "replay reads each time";
     }
@@ -152,7 +164,8 @@ class StepKinds {
     auto& one = *kinds_.emplace_back(std::make_unique<P>());
     one.key = key;
     one.shape = shape;
-    if (why.empty()) one.numbers = numbers;
+    one.weight = batch.weight;
+    if (why.empty()) one.numbers = batch.numbers;
     one.born = one.used = ++clock_;
     one.short_lived = short_lived;
     return one;
@@ -341,20 +354,13 @@ void shape_of(auto const& batch, std::vector<std::int64_t>& row) {
       [&](std::int64_t n) { row.push_back(n); });
 }
 
-/// A batch as recordings see it.
-struct Parts {
-  std::vector<std::int64_t> shape = {};  ///< its last number is the weight of what the step logs
-  std::string numbers = {};              ///< the bytes of what it holds besides tensors
-  std::vector<at::Tensor> tensors = {};  ///< in order; absent ones are undefined
-};
-
 /// Holds the parts of the batch while one step runs, and its tensors no longer, since loaders reuse memory that is not
 /// held.
 class HeldParts : Pinned {
  public:
   HeldParts(Parts& parts, auto const& batch, std::int64_t weight) : parts_(parts) {
     shape_of(batch, parts.shape);
-    parts.shape.push_back(weight);
+    parts.weight = weight;
     parts.numbers.clear();
     append_numbers(batch, parts.numbers);
     each_leaf(batch, [&](at::Tensor const& tensor) { parts_.tensors.push_back(tensor); }, [](std::int64_t) {});
