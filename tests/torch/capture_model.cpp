@@ -226,6 +226,12 @@ TEST_CASE("the guard of each step knows LibTorch's switches of products, convolu
   CHECK(knows(at::kCUDA, [&](bool on) { context.setDeterministicCuDNN(on); }, true, false));
   CHECK(knows(at::kCUDA, [&](bool on) { context.setBenchmarkCuDNN(on); }, true, false));
   CHECK(knows(at::kCUDA, [&](bool on) { context.setAllowTF32CuDNN(on); }, false, true));
+  for (auto const operation : {at::Float32Op::CONV, at::Float32Op::RNN}) {
+    auto const set = [&](at::Float32Precision how) {
+      context.setFloat32Precision(at::Float32Backend::CUDA, operation, how);
+    };
+    CHECK(knows(at::kCUDA, set, at::Float32Precision::IEEE, at::Float32Precision::TF32));
+  }
 }
 
 TEST_CASE("a factory that fills a buffer of the model does so in each replay") {

@@ -227,7 +227,7 @@ struct Modes {
   at::Float32Precision products;
   struct CuDnn {
     bool deterministic = false, benchmark = false, attention = false;
-    at::Float32Precision convolutions = at::Float32Precision::NONE;
+    at::Float32Precision convolutions = at::Float32Precision::NONE, recurrent = at::Float32Precision::NONE;
     friend bool operator==(CuDnn const&, CuDnn const&) = default;
   } cudnn = {};  ///< not read for the CPU
   c10::ScalarType floating = c10::get_default_dtype_as_scalartype();

@@ -284,7 +284,8 @@ FULGURITE_BULK_BODY Modes::Modes(at::DeviceType type)
       context.float32Precision(on_cpu ? at::Float32Backend::MKLDNN : at::Float32Backend::CUDA, at::Float32Op::MATMUL);
   if (on_cpu) return;
   cudnn = {context.deterministicCuDNN(), context.benchmarkCuDNN(), context.userEnabledCuDNNSDP(),
-           context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV)};
+           context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV),
+           context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::RNN)};
 }
 
 FULGURITE_BULK_BODY World::World(torch::nn::Module& model, at::Device device)
