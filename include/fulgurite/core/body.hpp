@@ -13,8 +13,7 @@
 // inline, and each unit instantiates it anyway: long members are defined after the class. A function with a constraint
 // stays in its class, since g++ 12 and clang mangle its name differently.
 
-// 14 refuses consteval functions that are correct. Clang goes on after this, so it is the first error and not the only
-// one.
+// Clang 14 refuses consteval functions that are correct. This is the first error, and others follow it.
 #if defined(__clang__) && __clang_major__ < 15
 #error "[fulgurite.build.compiler] this clang is too old: use clang 19 or g++ 12, or a newer one"
 #endif
