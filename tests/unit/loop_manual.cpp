@@ -93,7 +93,10 @@ struct Clips : toy::P {
 struct TakesOutputs {
   using Stateless = ByChoice;
   std::vector<double> batches = {};
-  void on_train_batch_end(auto&, double batch, auto&) { batches.push_back(batch); }
+  void on_train_batch_end(auto& outputs, double batch, auto&) {
+    batches.push_back(batch);
+    if constexpr (requires { outputs.logits; }) batches.push_back(outputs.logits);
+  }
 };
 
 }  // namespace

@@ -129,7 +129,8 @@ inline constexpr bool takes_context_alone<Result (T::*)(Context const&) const> =
   ROW(on_train_batch_start,         Takes::one,     Answer::may_skip_epoch, Where::train)       \
   /* Each training batch, after its step. `outputs.loss` is the loss, without a graph and divided by the batches of \
      the accumulation window; a struct that `training_step` returns has its other members there, too. Under `Manual` \
-     `outputs` is an empty struct. */ \
+     `outputs` is an empty struct: a callback for both kinds of optimization reads its members inside of \
+     `if constexpr (requires { outputs.logits; })`. */ \
   ROW(on_train_batch_end,           Takes::two,     Answer::may_stop,       Where::train)       \
   /* Each accumulation window, after `training_step` of its first batch, before the gradients are cleared. */ \
   ROW(on_before_zero_grad,          Takes::one,     Answer::none,           Where::train, false)\
