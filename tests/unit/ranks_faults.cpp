@@ -1,7 +1,10 @@
 // What goes wrong on one rank: the others end with its name and its text, and nobody waits for ever.
 #include <atomic>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <tuple>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -213,4 +216,43 @@ TEST_CASE("ranks: validation data without a batch are refused, unless another ra
   CHECK(refusals({0}) == std::vector<std::string>{empty, empty});
   CHECK(refusals({0, 0}) == std::vector<std::string>{empty, empty, empty, empty});
   CHECK(refusals({1, 0}) == std::vector<std::string>{"", "", "", ""});
+}
+
+namespace {
+
+/// Keeps a place, and fails the time that it is told to when it loads one.
+struct Place : toy::OwnPart<double> {
+  long place = 0;
+  int loads = 0, fails_at = 0;
+  void state(auto& archive) {
+    if (archive.loading && ++loads == fails_at) throw std::runtime_error("no more milk");
+    archive("place", place);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: a finished run whose own part cannot be loaded leaves loaders and random numbers as they were") {
+  auto const fit = [](Rank rank, Place& data, std::optional<CkptPath> const& from) {
+    toy::P model;
+    auto trainer = make_trainer<toy::P>({.max_epochs = 1}, rank);
+    trainer.fit(model, data, NoValidation{}, from);
+    trainer.save_checkpoint("end");
+    return 0;
+  };
+  auto const start = [&](int fails_at) {
+    return toy::on_ranks(2, [&](Rank rank) {
+      Place data{{toy::batches(2)}, fails_at == -1 ? 5 : 0, 0, fails_at};
+      toy::world.rng = fails_at == -1 ? 7 : 8;
+      std::string said;
+      try {
+        fit(rank, data, fails_at == -1 ? std::nullopt : std::optional(CkptPath{"end"}));
+      } catch (std::runtime_error const& error) { said = error.what(); }
+      return std::tuple(said, data.place, toy::world.rng == 8);
+    });
+  };
+  for (auto const& rank : start(-1)) REQUIRE(rank.result == std::tuple("", 5, false));
+  // The file is tried out and undone before it is loaded, and then comes the rank's own part.
+  for (auto const& rank : start(4)) CHECK(rank.result == std::tuple("no more milk", 0, true));
+  for (auto const& rank : start(0)) CHECK(rank.result == std::tuple("", 5, false));
 }

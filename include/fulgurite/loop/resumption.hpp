@@ -333,10 +333,7 @@ class Resumption {
   /// which throws for a loader that is too short. If something fails, loaders and random state are unchanged.
   template <class FindPlace>
   void load_all(FindPlace&& find_place) {
-    auto random = R::Backend::rng_state();
-    StateMemory loader;
-    loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
-    or_restore([&] {
+    or_restore_place([&] {
       file_->load_weights(*run_.parts.model);
       file_->load_whole([&](auto& archive) {
         fold_assembly(run_, archive);
@@ -344,13 +341,7 @@ class Resumption {
       });
       if constexpr (!is_snapshot<RunFile>) take_own_part(run_, source_);  // each rank has its own snapshot
       reopened_ = reopen_epoch(run_);
-      try {
-        find_place();
-      } catch (...) {
-        loader.restore([&](auto& archive) { fold_loader(run_, source_, archive); });
-        random.restore();
-        throw;
-      }
+      find_place();
     });
   }
 
@@ -367,7 +358,7 @@ class Resumption {
   /// For such a run: its place in its data, of loaders only if they were requested; its random state; and what each
   /// rank has for itself. A file of it continues where this one does.
   void load_place() {
-    or_restore([&] {
+    or_restore_place([&] {
       file_->load([&](auto& archive) {
         fold_loader(run_, source_, archive);
         fold_parts_of_all(run_, archive);
@@ -410,6 +401,24 @@ class Resumption {
       before_.restore();
       throw;
     }
+  }
+
+  /// Calls load(). If it fails, the run is as before, with its loaders and the random state.
+  template <class Load>
+  void or_restore_place(Load&& load) {
+    auto const fold = [this](auto& archive) { fold_loader(run_, source_, archive); };
+    auto random = R::Backend::rng_state();
+    StateMemory loader;
+    loader.save(fold);
+    or_restore([&] {
+      try {
+        load();
+      } catch (...) {
+        loader.restore(fold);
+        random.restore();
+        throw;
+      }
+    });
   }
 
   /// Throws the error again with a list of the parts that differ between program and file; does nothing if none differ.
