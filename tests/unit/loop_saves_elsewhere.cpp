@@ -253,3 +253,20 @@ TEST_CASE("a file that is asked for in teardown, or where it fails, has the data
       }
   });
 }
+
+TEST_CASE("a file that is asked for in teardown has the state of a loader that was given to the fit") {
+  Folder const folder;
+  auto const file = folder / "end.safetensors", saved = folder / "saved.safetensors";
+  toy::P model;
+  Jumping data;
+  auto first = make_trainer<toy::P>(below(folder.path, 1), SavingDevice{}, Float32{}, Automatic{}, InTeardown{file});
+  first.callback<InTeardown>().then = [&] { first.save_checkpoint(saved); };
+  first.fit(model, data, NoValidation{});
+  for (auto const& from : {file, saved}) {
+    toy::P again;
+    Jumping rest;
+    auto second = make_trainer<toy::P>(below(folder.path, 2), SavingDevice{}, Float32{}, Automatic{}, InTeardown{});
+    second.fit(again, rest, NoValidation{}, CkptPath{from});
+    CHECK(rest.drawn == 6);  // three an epoch: the last batch is not left by ++
+  }
+}

@@ -64,6 +64,7 @@ class OpenFit : Pinned {
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
     run_.loading.torn_down = false;
+    if (trains_ && !data_has_state<R, Source>) run_.left.reset();
     forget_searches(run_);
     run_.stop_clock();
     epoch_.reset();  // a pass over a loader must end before the scopes in which it ran
@@ -107,7 +108,7 @@ class OpenFit : Pinned {
       anomaly_.reset();
       run_.loading.count_training = nullptr;
       run_.loading.write = nullptr;
-      if (trains_ || !run_.left) keep_data();
+      if (trains_ || (!run_.left && data_has_state<R, Source>)) keep_data();
       leave_gradients_alone(run_);
       run_.parts.strategy.teardown(*run_.parts.model);
       RunContext<R, phase::Fit> ctx(run_);
@@ -264,9 +265,10 @@ class OpenFit : Pinned {
     if constexpr (searches) answer(std::exchange(run_.searching.due, {}), run_, source_, plan_);
   }
 
-  /// Keeps the saved state of the data, for a file that is requested after the fit, when the data are out of reach.
+  /// Keeps the saved state of the data, for a file that is requested after the fit, when the data are out of reach. A
+  /// loader that finds its place without a state is kept for files of the teardown alone.
   void keep_data() {
-    if constexpr (data_has_state<R, Source>)
+    if constexpr (data_has_state<R, Source> || loaders_have_state<Source>)
       run_.left.emplace().save([this](auto& archive) {
         fold_data_module<R>(source_, archive);
         fold_loaders(run_, source_, archive);
