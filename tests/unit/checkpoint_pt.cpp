@@ -74,9 +74,12 @@ TEST_CASE("pt: tensors are read in row-major order, whatever their strides") {
         std::string::npos);
 }
 
-TEST_CASE("pt: every element type that safetensors has") {
+TEST_CASE("pt: every element type that has a storage") {
   Folder const folder;
+  int types = 0;
   for (auto const& type : safetensors::element_types) {
+    if (pickle::storage_of(type.name).empty()) continue;
+    ++types;
     auto const storage = std::string(pickle::storage_of(type.name)).substr(6);
     put(folder / "a.pt", file_of(dict({{"w", tensor({.shape = {2}, .strides = {1}, .count = 2, .storage = storage})}}),
                                  {{"0", std::string(2 * type.size, 'x')}}));
@@ -84,6 +87,7 @@ TEST_CASE("pt: every element type that safetensors has") {
     CHECK(file.find("w")->dtype == type.name);
     CHECK(read(file, "w") == std::string(2 * type.size, 'x'));
   }
+  CHECK(types == 10);
 }
 
 TEST_CASE("pt: in a checkpoint of Lightning the weights are the state_dict, and the rest is passed over") {
