@@ -112,11 +112,11 @@ std::vector<std::optional<long>> thrice(std::optional<long> n) { return {n, n, n
 
 TEST_CASE("a schedule checks its constants once a fit, also in a product and without its momentum") {
   int checks = 0;
-  Falling<Checked> alone{.schedule = {&checks}, .how = {}};
+  Falling<Checked> alone{{}, {&checks}, {}};
   toy::train<decltype(alone)>({.max_epochs = 3}, Automatic{}).fit(alone, toy::batches(2));
   CHECK(checks == 1);
   auto const several = schedule::rate_only(Checked{&checks}) * Checked{&checks};
-  Falling<std::remove_const_t<decltype(several)>> product{.schedule = several, .how = {}};
+  Falling<std::remove_const_t<decltype(several)>> product{{}, several, {}};
   toy::train<decltype(product)>({.max_epochs = 3}, Automatic{}).fit(product, toy::batches(2));
   CHECK(checks == 3);
 }
