@@ -113,7 +113,7 @@ std::string told(std::string const& event) {
   for (auto const& [number, bytes] : summary) {
     auto const value = fields_of(bytes);
     text += " " + field(value, 1);
-    if (value.count(2) != 0) text += "=" + report::exact(as<float>(field(value, 2)));
+    if (value.count(2) != 0) text += "=" + exact_number(as<float>(field(value, 2)));
   }
   return text;
 }

@@ -354,7 +354,7 @@ TEST_CASE("ranks: a file is named by the values of all ranks, and has one name o
     std::string names;
     for (std::size_t i = 0; i != files.best_k_models().size(); ++i) {
       auto const name = files.best_k_models()[i].stem().string();
-      auto const right = "step=" + std::to_string(2 * (i + 1)) + "-seen=" + report::exact(files.best_k_scores()[i]);
+      auto const right = "step=" + std::to_string(2 * (i + 1)) + "-seen=" + exact_number(files.best_k_scores()[i]);
       names += " " + name + (name == right ? "" : ", not " + right);
     }
     return names;

@@ -398,7 +398,7 @@ TEST_CASE("a CSV file has the curves; a cell that holds commas is quoted") {
   CHECK(text.starts_with("rank,member,rate,val/loss,epochs,seconds,fate,why,epoch 1,epoch 2\n1,0,0.1,"));
   CHECK(text.find("\n2,1,0.2,,0,") != std::string::npos);
   CHECK(text.ends_with(",failed,\"no, \"\"never\"\"\",,\n"));
-  CHECK(text.find("," + report::exact(results.rows()[0].curve[0]) + "," + report::exact(results.rows()[0].curve[1]) +
+  CHECK(text.find("," + exact_number(results.rows()[0].curve[0]) + "," + exact_number(results.rows()[0].curve[1]) +
                   "\n") != std::string::npos);
 }
 

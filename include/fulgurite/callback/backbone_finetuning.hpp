@@ -241,8 +241,8 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
       optimizer.set_lr(group.group, group.lr);
     }
     if (options_.verbose && ctx.rank() == 0 && !groups().empty())
-      print_lines(stderr, "BackboneFinetuning: epoch " + std::to_string(epoch) + ", head's rate " +
-                              report::exact(head) + ", backbone's " + report::exact(groups().front().lr) + "\n");
+      print_lines(stderr, "BackboneFinetuning: epoch " + std::to_string(epoch) + ", head's rate " + exact_number(head) +
+                              ", backbone's " + exact_number(groups().front().lr) + "\n");
   }
 
  private:

@@ -85,7 +85,7 @@ FULGURITE_BODY std::string formatted(Name::Value value, Name::Format const& form
   if (value.whole && (format.kind == '\0' || format.kind == 'd') && !format.digits) {
     out = std::to_string(static_cast<long long>(value.number));
   } else if (format.kind == '\0' && !format.digits) {
-    out = report::exact(value.number);
+    out = exact_number(value.number);
     if (out.find_first_of(".en") == std::string::npos) out += ".0";
   } else {
     char const kind = format.kind == '\0' || format.kind == 'd' ? 'g' : format.kind;

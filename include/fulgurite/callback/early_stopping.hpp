@@ -213,9 +213,9 @@ class SpikeDetection {
     auto const file = ctx.options().default_root_dir / options_.exclude_batches_path;
     if (ctx.rank() == 0) write_durably(file, "[" + listed(bad_) + "]\n");
     throw Error("fulgurite.callback.spike",
-                "SpikeDetection: " + WatchedMetric(metric_).written() + " = " + report::exact(value) + " in batch " +
+                "SpikeDetection: " + WatchedMetric(metric_).written() + " = " + exact_number(value) + " in batch " +
                     std::to_string(batch) + " of epoch " + std::to_string(ctx.current_epoch()) +
-                    (recent_.empty() ? "" : ", after a mean of " + report::exact(*running_mean())) +
+                    (recent_.empty() ? "" : ", after a mean of " + exact_number(*running_mean())) +
                     ": leave out the batches in " + file.string() + ", or raise atol or rtol");
   }
 

@@ -22,7 +22,7 @@ FULGURITE_BODY void Stopper::on_train_start(Context& ctx) {
   if (reason_ != StopReason::patience || wait_ < options_.patience || ctx.stop_requested()) return;
   ctx.warn_each("fulgurite.callback.patience_spent",
                 "EarlyStopping on '" + watched() + "' has ended an earlier fit, after " + std::to_string(wait_) +
-                    " checks without improvement on " + report::exact(best_score()) +
+                    " checks without improvement on " + exact_number(best_score()) +
                     ", and keeps these counts: this fit ends at its first check unless that improves. Call reset() of "
                     "the callback before fit to begin to count again, or raise patience");
 }
@@ -98,15 +98,15 @@ FULGURITE_BODY bool Stopper::judge(double value, Context& ctx) {
   if (options_.check_finite && !std::isfinite(value)) return because(StopReason::non_finite, value, "is not finite");
   if (options_.stopping_threshold && watch::better(mode, value, *options_.stopping_threshold))
     return because(StopReason::stopping_threshold, value,
-                   "is better than the threshold " + report::exact(*options_.stopping_threshold));
+                   "is better than the threshold " + exact_number(*options_.stopping_threshold));
   if (options_.divergence_threshold && watch::better(mode, *options_.divergence_threshold, value))
     return because(StopReason::divergence, value,
-                   "is worse than the threshold " + report::exact(*options_.divergence_threshold));
+                   "is worse than the threshold " + exact_number(*options_.divergence_threshold));
   double const counted = mode == Mode::min ? value + options_.min_delta : value - options_.min_delta;
   if (watch::better(mode, counted, best_score())) {
     if (options_.verbose && ctx.rank() == 0)
-      print_lines(stderr, "EarlyStopping: " + metric_.written() + " = " + report::exact(value) +
-                              (best_ ? " improves on " + report::exact(*best_) : " is the first value") + "\n");
+      print_lines(stderr, "EarlyStopping: " + metric_.written() + " = " + exact_number(value) +
+                              (best_ ? " improves on " + exact_number(*best_) : " is the first value") + "\n");
     best_ = value;
     wait_ = 0;
     // A ModelCheckpoint that watches a metric has set the outcome already, with the file of its best value.
@@ -120,12 +120,12 @@ FULGURITE_BODY bool Stopper::judge(double value, Context& ctx) {
   }
   return ++wait_ >= options_.patience &&
          because(StopReason::patience, value,
-                 "has not improved on " + report::exact(best_score()) + " for " + std::to_string(wait_) + " checks");
+                 "has not improved on " + exact_number(best_score()) + " for " + std::to_string(wait_) + " checks");
 }
 
 FULGURITE_BODY bool Stopper::because(StopReason reason, double value, std::string const& what) {
   reason_ = reason;
-  message_ = "EarlyStopping: " + metric_.written() + " = " + report::exact(value) + " " + what;
+  message_ = "EarlyStopping: " + metric_.written() + " = " + exact_number(value) + " " + what;
   return true;
 }
 

@@ -11,7 +11,7 @@
 namespace fulgurite {
 
 FULGURITE_BODY void GradientNorm::name_all(std::vector<std::pair<std::string, double>>& norms, double norm_type) {
-  std::string type = report::exact(norm_type);  // as Python prints it: "2.0", "0.5", "inf"
+  std::string type = exact_number(norm_type);  // as Python prints it: "2.0", "0.5", "inf"
   if (type.find_first_not_of("0123456789") == std::string::npos) type += ".0";
   std::string const prefix = "grad_" + type + "_norm";
   for (auto& [name, value] : norms) name = prefix + (&name == &norms.back().first ? "_total" : "/" + name);

@@ -243,7 +243,7 @@ FULGURITE_BODY std::optional<SavingFile> Saver::admitted(Context const& ctx, int
     if (std::isnan(*now.score)) now.score = watch::worst(options_.mode);
     current_ = now.score;
     if (options_.save_top_k != 0 && !top().admits(*now.score)) {
-      print(ctx.rank() == 0, monitor_.written() + " = " + report::exact(*now.score) + " is not among the best");
+      print(ctx.rank() == 0, monitor_.written() + " = " + exact_number(*now.score) + " is not among the best");
       return std::nullopt;
     }
   }
@@ -377,7 +377,7 @@ FULGURITE_BODY std::string Saver::state_key() const {
   auto const number = [](auto const& n) { return n ? std::to_string(*n) : std::string("-"); };
   return "ModelCheckpoint{" + monitor_.written() + (options_.mode == Mode::min ? ", min, " : ", max, ") +
          number(options_.every_n_train_steps) + ", " + number(options_.every_n_epochs) + ", " +
-         (options_.train_time_interval ? report::exact(options_.train_time_interval->count()) : "-") + "}";
+         (options_.train_time_interval ? exact_number(options_.train_time_interval->count()) : "-") + "}";
 }
 
 FULGURITE_BODY std::vector<std::filesystem::path> Saver::last_checkpoints(CheckpointSearch const& search) const {

@@ -11,7 +11,7 @@ namespace fulgurite {
 FULGURITE_BODY double PruningAmount::operator()(int epoch) const {
   double const share = of_epoch_(epoch);
   if (!(share >= 0 && share <= 1))
-    throw Error("fulgurite.callback.pruning_amount", "ModelPruning: amount = " + report::exact(share) +
+    throw Error("fulgurite.callback.pruning_amount", "ModelPruning: amount = " + exact_number(share) +
                                                          " is no share of the weights: give a number from 0 to 1");
   return share;
 }

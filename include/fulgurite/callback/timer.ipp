@@ -93,10 +93,10 @@ FULGURITE_BODY void Timer::stop_when_spent(Context& ctx) {
   look(Timed::train, ctx);
   if (!limit_ || elapsed() < *limit_) return;
   if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
-    print_lines(stderr, "Timer: " + report::exact(elapsed().count()) + " s are used up, of " +
-                            report::exact(limit_->count()) + ": training stops\n");
+    print_lines(stderr, "Timer: " + exact_number(elapsed().count()) + " s are used up, of " +
+                            exact_number(limit_->count()) + ": training stops\n");
   // The stop is for this fit only: with a larger limit, the next fit trains on.
-  ctx.request_stop_for_now("Timer: " + report::exact(limit_->count()) + " s are used up");
+  ctx.request_stop_for_now("Timer: " + exact_number(limit_->count()) + " s are used up");
 }
 
 }  // namespace fulgurite

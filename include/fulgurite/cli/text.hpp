@@ -168,7 +168,7 @@ struct Value<Seconds> {
   static std::string text(Seconds time) {
     return time == std::chrono::floor<std::chrono::seconds>(time) && time.count() >= 0
                ? time_text(time)
-               : report::exact(time.count()) + " s";
+               : exact_number(time.count()) + " s";
   }
   /// Also accepts seconds with an s: "1.5 s".
   static void read(std::string_view from, Seconds& to) {
@@ -224,7 +224,7 @@ struct Value<Clip> {
   static constexpr bool bare = false;
   static std::string text(Clip const& clip) {
     if (clip.kind == Clip::Kind::none) return "none";
-    return (clip.kind == Clip::Kind::norm ? "norm " : "value ") + report::exact(clip.limit);
+    return (clip.kind == Clip::Kind::norm ? "norm " : "value ") + exact_number(clip.limit);
   }
   static void read(std::string_view from, Clip& to) {
     std::string const expected = "none, norm X (of all gradients together) or value X (each element)";

@@ -7,7 +7,7 @@
 namespace fulgurite::cli {
 
 FULGURITE_BODY std::string part_text(double part) {
-  auto text = report::exact(part);
+  auto text = exact_number(part);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }

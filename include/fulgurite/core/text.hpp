@@ -49,7 +49,7 @@ std::string listed(auto const& items) {
 }
 
 /// The shortest text that reads back as the same double; "nan", "inf", "-inf" for other values.
-std::string exact(double value);
+std::string exact_number(double value);
 
 namespace utf8 {
 

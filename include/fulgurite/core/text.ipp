@@ -14,7 +14,7 @@ FULGURITE_BODY void append_item(std::string& all, std::string_view item, std::st
   all.append(all.empty() ? std::string_view() : between).append(item);
 }
 
-FULGURITE_BULK_BODY std::string exact(double value) {
+FULGURITE_BULK_BODY std::string exact_number(double value) {
   std::array<char, 32> text{};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }

@@ -167,7 +167,7 @@ FULGURITE_BULK_BODY float as_float(double value, Table const& table, TableColumn
   auto const narrow = static_cast<float>(value);
   if (std::isfinite(narrow)) return narrow;
   throw Error("fulgurite.data.too_large",
-              table.name + ": line " + std::to_string(table.lines[row]) + " has " + exact(column.numbers[row]) +
+              table.name + ": line " + std::to_string(table.lines[row]) + " has " + exact_number(column.numbers[row]) +
                   " in the column '" + column.name +
                   "', which as it is given to the model would be beyond the largest float, 3.4e38: mend the value, or "
                   "give the column in another unit");

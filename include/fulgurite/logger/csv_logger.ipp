@@ -41,7 +41,7 @@ FULGURITE_BODY std::string row_text(std::vector<std::string> const& columns, std
   std::vector<std::string> texts(columns.size());
   for (auto const& cell : cells) {
     auto const at = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), cell.column) - columns.begin());
-    texts[at] = cell.whole ? std::to_string(static_cast<long long>(cell.value)) : report::exact(cell.value);
+    texts[at] = cell.whole ? std::to_string(static_cast<long long>(cell.value)) : exact_number(cell.value);
   }
   return csv_row(texts);
 }

@@ -37,7 +37,7 @@ FULGURITE_BULK_BODY std::optional<std::string_view> JsonLine::whole(FileWindow& 
 
 /// A number as JSON. NaN and infinities, for which JSON has no number, are the strings "nan", "inf" and "-inf".
 FULGURITE_BULK_BODY std::string json_number(double value) {
-  auto text = report::exact(value);
+  auto text = exact_number(value);
   return std::isfinite(value) ? text : json::quoted(text);
 }
 

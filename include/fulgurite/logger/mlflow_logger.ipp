@@ -137,7 +137,7 @@ FULGURITE_BODY void MlflowRun::add(std::vector<Cell> const& cells) {
   append(json_row(row));
   auto const step = std::to_string(static_cast<long long>(cells.front().value));
   for (std::size_t i = 1; i < cells.size(); ++i)
-    metric(cells[i].column).append(line_of(time, report::exact(cells[i].value), step));
+    metric(cells[i].column).append(line_of(time, exact_number(cells[i].value), step));
 }
 
 FULGURITE_BODY void MlflowRun::keep(long rows) {
@@ -152,7 +152,7 @@ FULGURITE_BODY void MlflowRun::write_hyperparameters(std::vector<Hyperparameter>
     if (!is_new) mlflow::refuse_alike("hyper-parameters", at->second, name, at->first);
     // Truth values as in Python.
     auto const text =
-        setting_text(value, &report::exact, [](std::string const& words) { return words; }, ", ", "True", "False");
+        setting_text(value, &exact_number, [](std::string const& words) { return words; }, ", ", "True", "False");
     write_durably(folder_ / "params" / at->first, text);
   }
 }

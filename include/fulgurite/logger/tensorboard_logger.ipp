@@ -201,7 +201,7 @@ FULGURITE_BULK_BODY std::string hyperparameters(double wall_time, std::vector<Hy
         [&]<class T>(T const& v) {
           if constexpr (std::is_same_v<T, std::string>) protobuf::text(number, 3, utf8_text(v));
           else if constexpr (std::is_same_v<T, HyperparameterValues>)  // the plugin knows no lists
-            protobuf::text(number, 3, setting_text(v, &report::exact, &utf8_text));
+            protobuf::text(number, 3, setting_text(v, &exact_number, &utf8_text));
           else if constexpr (std::is_same_v<T, bool>) protobuf::integer(number, 4, v ? 1 : 0);
           else protobuf::real(number, 2, static_cast<double>(v));
         },

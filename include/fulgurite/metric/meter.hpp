@@ -103,7 +103,7 @@ void require_sound(D const& definition) {
     if (char const* const fault = definition.fault()) {
       std::string what = std::string(name_of<D>()) + ": " + fault;
       if constexpr (requires { definition.threshold; })  // a fault begins with the name of its option
-        if (std::string_view(fault).starts_with(".threshold")) what += ", got " + exact(definition.threshold);
+        if (std::string_view(fault).starts_with(".threshold")) what += ", got " + exact_number(definition.threshold);
       throw Error("fulgurite.metric.options", what);
     }
 }

@@ -12,19 +12,19 @@ namespace fulgurite {
 FULGURITE_BODY std::string field_text(Limit const& limit) {
   if (limit.all()) return "all";
   return limit.kind == Limit::Kind::batches ? std::to_string(limit.batches) + " batches"
-                                            : report::exact(limit.part) + " of it";
+                                            : exact_number(limit.part) + " of it";
 }
 
 FULGURITE_BODY std::string field_text(ValidationInterval const& every) {
   if (every.kind == ValidationInterval::Kind::time) return reflect::field_text(every.time);
   if (every.epoch_end()) return "the epoch's end";
   return every.kind == ValidationInterval::Kind::batches ? std::to_string(every.batches) + " batches"
-                                                         : report::exact(every.part) + " of an epoch";
+                                                         : exact_number(every.part) + " of an epoch";
 }
 
 FULGURITE_BODY std::string field_text(Clip const& clip) {
   if (clip.kind == Clip::Kind::none) return "none";
-  return (clip.kind == Clip::Kind::norm ? "norm " : "value ") + report::exact(clip.limit);
+  return (clip.kind == Clip::Kind::norm ? "norm " : "value ") + exact_number(clip.limit);
 }
 
 FULGURITE_BODY std::string field_text(RootFolder const& folder) { return folder.path().string(); }

@@ -159,7 +159,7 @@ FULGURITE_BODY std::string comparison(std::string_view title, std::string const&
 }
 
 /// A number in JSON, which has none for infinity.
-FULGURITE_BODY std::string script_number(double value) { return std::isfinite(value) ? exact(value) : "null"; }
+FULGURITE_BODY std::string script_number(double value) { return std::isfinite(value) ? exact_number(value) : "null"; }
 
 /// A string in a script element: nothing in it may end the element.
 FULGURITE_BODY std::string script_text(std::string_view text) {
@@ -193,7 +193,8 @@ FULGURITE_BODY std::string figure(Plot const& one) {
   if (high <= low) high = low + 1;
   double const p0 = layout.x.part(low), p1 = layout.x.part(high);
   double const unit = p1 > p0 ? (high - low) / (p1 - p0) : high - low;
-  std::string json = "{\"x0\":" + exact(low - p0 * unit) + ",\"x1\":" + exact(low + (1 - p0) * unit) + ",\"curves\":[";
+  std::string json =
+      "{\"x0\":" + exact_number(low - p0 * unit) + ",\"x1\":" + exact_number(low + (1 - p0) * unit) + ",\"curves\":[";
   for (auto const& curve : one.curves) {
     if (curve.x.empty()) continue;
     if (json.back() != '[') json += ',';
@@ -237,7 +238,7 @@ FULGURITE_BODY std::string table_of(Matrix const& matrix) {
     }
     rows += "</tr>\n";
   }
-  return "<p>" + xml_text(matrix.name) + " at step " + exact(step) +
+  return "<p>" + xml_text(matrix.name) + " at step " + exact_number(step) +
          ": a row for each label, a column for what was predicted</p>\n<div class=\"wide\"><table class=\"matrix\">" +
          rows + "</table></div>\n";
 }
@@ -441,7 +442,7 @@ class Page {
   FULGURITE_BODY void value(BestValue const& one, bool wins) {
     made_ += wins ? "<td class=\"n best\">" : "<td class=\"n\">";
     if (one.any)
-      made_ += formatted("%.6g", one.value) + "<small>at step " + exact(one.step) + ", last " +
+      made_ += formatted("%.6g", one.value) + "<small>at step " + exact_number(one.step) + ", last " +
                formatted("%.6g", one.last) + "</small>";
     made_ += "</td>";
   }

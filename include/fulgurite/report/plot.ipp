@@ -92,7 +92,7 @@ FULGURITE_BODY std::vector<Tick> Range::powers(int most) const {
     for (int k = first - 1; k <= last; ++k)
       for (int const m : {1, 2, 5})
         if (double const v = decimal(m, k); along(v) >= from_ - 1e-9 && along(v) <= to_ + 1e-9)
-          made.push_back({part(v), without_filling(exact(v))});
+          made.push_back({part(v), without_filling(exact_number(v))});
     return made;
   }
   int stride = 1;
@@ -101,7 +101,7 @@ FULGURITE_BODY std::vector<Tick> Range::powers(int most) const {
   for (int k = first; k <= last; ++k)
     if (k % stride == 0) {
       double const v = scale_ == Scale::log ? decimal(1, k) : std::exp2(k);
-      made.push_back({part(v), without_filling(exact(v))});
+      made.push_back({part(v), without_filling(exact_number(v))});
     }
   return made;
 }

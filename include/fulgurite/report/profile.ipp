@@ -138,7 +138,7 @@ FULGURITE_BODY TextTable Profile::table_of(std::vector<Spent> const& rows) const
 }
 
 FULGURITE_BODY std::string profile_csv(Profile const& profile) {
-  auto const seconds = [](std::int64_t ns) { return exact(static_cast<double>(ns) * 1e-9); };
+  auto const seconds = [](std::int64_t ns) { return exact_number(static_cast<double>(ns) * 1e-9); };
   std::string text = "part,action,calls,total_s,own_s,longest_s\n";
   text += "run,Total,1," + seconds(profile.total) + ",0," + seconds(profile.total) + "\n";
   for (auto const& row : profile.spent) {

@@ -137,8 +137,6 @@ std::string bytes_text(std::int64_t bytes);
 /// Whole seconds in tqdm's format: 75.4 is "01:15", 3725 is "1:02:05".
 std::string clock_text(double seconds);
 
-using fulgurite::exact;
-
 }  // namespace fulgurite::report
 
 namespace fulgurite::reflect {
@@ -152,7 +150,7 @@ template <class T>
 std::string field_text(T const& value) {
   if constexpr (std::same_as<T, bool>) return value ? "true" : "false";
   else if constexpr (std::is_same_v<T, float>) return report::formatted("%.9g", static_cast<double>(value));
-  else if constexpr (std::is_floating_point_v<T>) return report::exact(static_cast<double>(value));
+  else if constexpr (std::is_floating_point_v<T>) return exact_number(static_cast<double>(value));
   else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::underlying_type_t<T>>(value));
   else return std::to_string(value);
 }
@@ -160,7 +158,7 @@ inline std::string field_text(std::string const& value) { return value; }
 inline std::string field_text(std::filesystem::path const& value) { return value.string(); }
 template <class Rep, class Period>
 std::string field_text(std::chrono::duration<Rep, Period> const& value) {
-  return report::exact(std::chrono::duration<double>(value).count()) + " s";
+  return exact_number(std::chrono::duration<double>(value).count()) + " s";
 }
 template <class T>
 std::string field_text(std::optional<T> const& value) {

@@ -292,7 +292,7 @@ FULGURITE_BULK_BODY std::string clock_text(double seconds) {
 FULGURITE_BODY std::string yaml(double value) {
   if (std::isnan(value)) return ".nan";
   if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
-  auto text = exact(value);
+  auto text = exact_number(value);
   if (auto const at = text.find('e'); text.find('.') == std::string::npos)
     text.insert(at == std::string::npos ? text.size() : at, ".0");
   return text;

@@ -65,7 +65,7 @@ inline constexpr bool counts_steps = [] {
 template <class Value>
 [[noreturn]] void refuse(char const* schedule, char const* constant, Value value, char const* rule) {
   std::string text;
-  if constexpr (std::is_floating_point_v<Value>) text = exact(value);
+  if constexpr (std::is_floating_point_v<Value>) text = exact_number(value);
   else text = std::to_string(value);
   throw Error("fulgurite.schedule.constants",
               std::string("schedule::") + schedule + " with ." + constant + " = " + text + ": " + rule);

@@ -75,11 +75,11 @@ FULGURITE_BODY std::string FoundBatchSize::table() const {
 }
 
 FULGURITE_BODY std::string FoundBatchSize::csv() const {
-  auto const exact = [](std::optional<double> const& value) { return value ? report::exact(*value) : ""; };
+  auto const cell = [](std::optional<double> const& value) { return value ? exact_number(*value) : ""; };
   std::string all = "batch_size,fits,seconds_per_step,samples_per_second,peak_bytes\n";
   for (auto const& trial : trials) {
     all += std::to_string(trial.size) + (trial.fits ? ",1," : ",0,");
-    all += exact(trial.seconds_per_step) + ',' + exact(trial.samples_per_second) + ',' + exact(trial.peak_bytes);
+    all += cell(trial.seconds_per_step) + ',' + cell(trial.samples_per_second) + ',' + cell(trial.peak_bytes);
     all += '\n';
   }
   return all;

@@ -63,7 +63,7 @@ FULGURITE_BODY std::vector<double> RateCurve::corrected() const {
 FULGURITE_BODY std::string RateCurve::csv() const {
   std::string all = "lr,loss,raw\n";
   for (std::size_t i = 0; i != lr.size(); ++i)
-    all += report::exact(lr[i]) + ',' + report::exact(loss[i]) + ',' + report::exact(raw[i]) + '\n';
+    all += exact_number(lr[i]) + ',' + exact_number(loss[i]) + ',' + exact_number(raw[i]) + '\n';
   return all;
 }
 

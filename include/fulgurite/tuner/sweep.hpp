@@ -134,12 +134,12 @@ class SweepResults {
     for (std::size_t i = 0; i != rows_.size(); ++i) {
       auto const& row = rows_[i];
       auto cells = settings_of(i, true);
-      cells.push_back(row.value ? report::exact(*row.value) : "");
+      cells.push_back(row.value ? exact_number(*row.value) : "");
       cells.push_back(std::to_string(row.epochs()));
-      cells.push_back(report::exact(row.seconds));
+      cells.push_back(exact_number(row.seconds));
       cells.emplace_back(name_of(row.fate));
       cells.push_back(row.why);
-      for (double const value : row.curve) cells.push_back(std::isnan(value) ? "" : report::exact(value));
+      for (double const value : row.curve) cells.push_back(std::isnan(value) ? "" : exact_number(value));
       cells.resize(names.size());
       text += logger::csv_row(cells);
     }

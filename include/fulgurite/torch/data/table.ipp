@@ -184,8 +184,8 @@ FULGURITE_BODY void SeriesInputs::refuse(Series const& series, std::int64_t row,
               "the value" + series.place(row, column) + " is " +
                   (std::isnan(value)
                        ? std::string("missing: fill it, as with the value before it")
-                       : exact(value) + ", which as it is given to the model would be beyond the largest float, "
-                                        "3.4e38: mend it, or give the column in another unit"));
+                       : exact_number(value) + ", which as it is given to the model would be beyond the largest float, "
+                                               "3.4e38: mend it, or give the column in another unit"));
 }
 
 FULGURITE_BULK_BODY std::int64_t SeriesInputs::position(std::vector<std::string> const& columns,

@@ -264,7 +264,7 @@ namespace fulgurite::optim {
 
 FULGURITE_BULK_BODY void require_option(bool holds, std::string_view optimizer, std::string_view option, double value) {
   if (!holds)
-    refuse_option(optimizer, option, exact(value),
+    refuse_option(optimizer, option, exact_number(value),
                   "rates, eps, decays and momenta must not be negative, betas must be in [0, 1)");
 }
 
