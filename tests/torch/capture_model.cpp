@@ -218,10 +218,9 @@ TEST_CASE("the guard of each step knows LibTorch's switches of products, convolu
     return !same;
   };
   context.setFloat32MatmulPrecision("highest");
-  for (auto const type : {at::kCPU, at::kCUDA}) {
-    CHECK(knows(type, [&](char const* how) { context.setFloat32MatmulPrecision(how); }, "high", "highest"));
+  for (auto const type : {at::kCPU, at::kCUDA})
     CHECK(knows(type, [&](bool on) { context.setSDPUseMath(on); }, false, true));
-  }
+  CHECK(knows(at::kCUDA, [&](char const* how) { context.setFloat32MatmulPrecision(how); }, "high", "highest"));
   CHECK(knows(at::kCUDA, [&](bool on) { context.setSDPUseCuDNN(on); }, false, true));
   CHECK(knows(at::kCUDA, [&](bool on) { context.setDeterministicCuDNN(on); }, true, false));
   CHECK(knows(at::kCUDA, [&](bool on) { context.setBenchmarkCuDNN(on); }, true, false));

@@ -224,12 +224,12 @@ struct Modes {
   bool autocast;
   at::ScalarType cast;
   bool deterministic, onednn, flash, efficient, math;
-  at::Float32Precision products;
-  struct CuDnn {
+  /// Not read for the CPU, where LibTorch's table of precisions would cost a seventh of the guard of a step.
+  struct OfGpu {
     bool deterministic = false, benchmark = false, attention = false;
-    at::Float32Precision convolutions = at::Float32Precision::NONE, recurrent = at::Float32Precision::NONE;
-    friend bool operator==(CuDnn const&, CuDnn const&) = default;
-  } cudnn = {};  ///< not read for the CPU
+    at::Float32Precision products = at::Float32Precision::NONE, convolutions = products, recurrent = products;
+    friend bool operator==(OfGpu const&, OfGpu const&) = default;
+  } gpu = {};
   c10::ScalarType floating = c10::get_default_dtype_as_scalartype();
   friend bool operator==(Modes const&, Modes const&) = default;
 };

@@ -279,13 +279,10 @@ FULGURITE_BULK_BODY Modes::Modes(at::DeviceType type)
   flash = context.userEnabledFlashSDP();
   efficient = context.userEnabledMemEfficientSDP();
   math = context.userEnabledMathSDP();
-  bool const on_cpu = type == at::kCPU;
-  products =
-      context.float32Precision(on_cpu ? at::Float32Backend::MKLDNN : at::Float32Backend::CUDA, at::Float32Op::MATMUL);
-  if (on_cpu) return;
-  cudnn = {context.deterministicCuDNN(), context.benchmarkCuDNN(), context.userEnabledCuDNNSDP(),
-           context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV),
-           context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::RNN)};
+  if (type == at::kCPU) return;
+  auto const precision = [&](at::Float32Op of) { return context.float32Precision(at::Float32Backend::CUDA, of); };
+  gpu = {context.deterministicCuDNN(),     context.benchmarkCuDNN(),       context.userEnabledCuDNNSDP(),
+         precision(at::Float32Op::MATMUL), precision(at::Float32Op::CONV), precision(at::Float32Op::RNN)};
 }
 
 FULGURITE_BULK_BODY World::World(torch::nn::Module& model, at::Device device)
