@@ -224,12 +224,9 @@ struct Modes {
   bool autocast;
   at::ScalarType cast;
   bool deterministic, onednn, flash, efficient, math;
-  /// Not read for the CPU, where LibTorch's table of precisions would cost a seventh of the guard of a step.
-  struct OfGpu {
-    bool deterministic = false, benchmark = false, attention = false;
-    at::Float32Precision products = at::Float32Precision::NONE, convolutions = products, recurrent = products;
-    friend bool operator==(OfGpu const&, OfGpu const&) = default;
-  } gpu = {};
+  /// Those of cuDNN and the precisions of float32, a byte each. Not read for the CPU, where LibTorch's table of
+  /// precisions would cost a seventh of the guard of a step.
+  std::uint64_t gpu = 0;
   c10::ScalarType floating = c10::get_default_dtype_as_scalartype();
   friend bool operator==(Modes const&, Modes const&) = default;
 };

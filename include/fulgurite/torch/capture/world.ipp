@@ -280,9 +280,12 @@ FULGURITE_BULK_BODY Modes::Modes(at::DeviceType type)
   efficient = context.userEnabledMemEfficientSDP();
   math = context.userEnabledMathSDP();
   if (type == at::kCPU) return;
-  auto const precision = [&](at::Float32Op of) { return context.float32Precision(at::Float32Backend::CUDA, of); };
-  gpu = {context.deterministicCuDNN(),     context.benchmarkCuDNN(),       context.userEnabledCuDNNSDP(),
-         precision(at::Float32Op::MATMUL), precision(at::Float32Op::CONV), precision(at::Float32Op::RNN)};
+  auto const add = [&](auto value) { gpu = gpu << 8U | static_cast<std::uint8_t>(value); };
+  add(context.deterministicCuDNN());
+  add(context.benchmarkCuDNN());
+  add(context.userEnabledCuDNNSDP());
+  for (auto const of : {at::Float32Op::MATMUL, at::Float32Op::CONV, at::Float32Op::RNN})
+    add(context.float32Precision(at::Float32Backend::CUDA, of));
 }
 
 FULGURITE_BULK_BODY World::World(torch::nn::Module& model, at::Device device)
