@@ -125,7 +125,7 @@ TEST_CASE("numbers for people") {
 
 TEST_CASE("numbers for programs read back exactly") {
   for (double const value : {0.1 + 0.2, 1e300, -0.0, std::numeric_limits<double>::denorm_min()})
-    CHECK(std::strtod(exact(value).c_str(), nullptr) == value);
+    CHECK(std::strtod(fulgurite::exact_number(value).c_str(), nullptr) == value);
 }
 
 TEST_CASE("the table of a model") {
