@@ -235,7 +235,7 @@ inline constexpr bool only_samples = IndexedSamples<D> && !DataModuleLike<D>;
 /// True for a const object that would be a loader or a data module if it were not const.
 template <class D, class Plain = std::remove_const_t<D>>
 inline constexpr bool is_frozen =
-    (LoaderLike<Plain> || DataModuleLike<Plain>) && !DataModuleLike<D> && !(LoaderLike<D> && !DataModuleLike<Plain>);
+    (LoaderLike<Plain> || DataModuleLike<Plain>) && !DataModuleLike<D> && !loop::ReadItself<D>;
 
 /// True if one of a call's arguments is a text.
 template <class... Args>
