@@ -11,9 +11,9 @@ struct Net : toy::P {
     ctx.minimize(optimizer, p * -1.0);
   }
 #ifdef LEGAL
-  void backward(toy::Tensor& loss) { loss.backward(); }
+  void backward(toy::Tensor& root) { root.backward(); }
 #else
-  void backward(toy::Tensor& loss, double scale) { (loss * scale).backward(); }
+  void backward(toy::Tensor& root, double scale) { (root * scale).backward(); }
 #endif
 };
 
