@@ -159,6 +159,8 @@ class Workshop:
             venv = project / place / '.venv'
             if libtorch == 'cuda':
                 self.script(venv / 'bin' / 'python', f'echo {self.cuda_libtorch()}')
+                # Without it tools/dev would make the .venv once more.
+                self.script(venv / 'bin' / 'meson', f'exec "{flags.ROOT}/.venv/bin/meson" "$@"')
                 shutil.copy(flags.ROOT / '.venv' / 'fulgurite.stamp', venv)
             elif libtorch != 'none':
                 venv.symlink_to((flags.ROOT / '.venv').resolve())
