@@ -162,8 +162,9 @@ def refused_together(group: list[pathlib.Path], how, words: list[str]) -> list[p
 
     Behind each stands an error of the unit itself, by which each error is known to be of the program before it; and
     compilers leave out lines of the source that they have just printed, and so print all of them again. What comes
-    behind the last of these is of programs that are left out, found by their places or by their sentences; nothing is
-    said where it cannot be found of which."""
+    behind the last of these, as the errors of functions that g++ instantiates at the end, is of the program that it
+    names, by a place or by its sentence. Nothing is said of programs that are named together, and of none where an
+    error names none."""
     clang = any('clang' in word for word in how[0])
     no_limit = ['-ferror-limit=0'] if clang else []
     text = re.sub(r'^\}$', '} static_assert(false);', batches.unit(group), flags=re.M)
@@ -189,12 +190,16 @@ def refused_together(group: list[pathlib.Path], how, words: list[str]) -> list[p
             named = named or {case for case in group if f'[{FIRST_LINE.match(first_line(case))[2]}]' in part}
             if not named:
                 return None
-            late |= named
+            if len(named) > 1:
+                late |= named
+            of_case[named.pop()] += lines[start:end]
     # More lines than there are: clang counts its errors in the last one, and g++ says once only by whom a header is
     # included, which are three lines as a rule.
-    more = '\n' * (1 if clang else 6) + '.'
+    def more(told: list[str]) -> str:
+        return '\n' * (1 if clang else 0 if 'In file included from' in '\n'.join(told) else 4)
+
     return [case for case, told in of_case.items()
-            if told and case not in late and not amiss(how, case, '\n'.join(told) + more)]
+            if told and case not in late and not amiss(how, case, '\n'.join(told) + more(told) + '.')]
 
 
 def amiss(how, case: pathlib.Path, said: str) -> list[str]:
