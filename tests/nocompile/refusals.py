@@ -247,7 +247,7 @@ def show(how, case: pathlib.Path) -> str:
 
 
 def literals(header: pathlib.Path) -> list[str]:
-    """The string literals of a header; comments are passed over, and what an #error says of a build, not of a program."""
+    """The string literals of a header, but for those in comments and in an #error, which is about a build."""
     tokens = re.compile(r'#error(?:\\\n|[^\n])*|//[^\n]*|/\*.*?\*/|"((?:[^"\\\n]|\\.)*)"', re.S)
     return [found[1] for found in tokens.finditer(header.read_text()) if found[1] is not None]
 
