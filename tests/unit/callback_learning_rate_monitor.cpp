@@ -186,7 +186,7 @@ namespace {
 
 struct Named {
   double rate = 0.1;
-  static constexpr std::string_view name() { return "Own"; }
+  std::string_view name() { return "Own"; }
   std::size_t groups() { return 1; }
   double lr(std::size_t) { return rate; }
   std::string group_name(std::size_t) { return "head"; }

@@ -430,3 +430,25 @@ TEST_CASE("between fits: after an evaluation that failed, a file still has the p
   CHECK(trained(false) == whole);
   CHECK(trained(true) == whole);
 }
+
+namespace {
+
+struct CountsEpochs : FailsToValidate {
+  int epochs = 0;
+  void on_train_epoch_start() { ++epochs; }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "between fits: a file from after an evaluation that failed, and a fit that trained nothing, begins its epoch") {
+  CountsEpochs model;
+  auto trainer = toy::train<CountsEpochs>(epochs(0), Automatic{});
+  trainer.fit(model, toy::batches(4), NoValidation{});
+  CHECK(!error_of([&] { trainer.validate(model, toy::batches(1)); }).empty());
+  trainer.save_checkpoint("before");
+  auto then = toy::train<CountsEpochs>(epochs(1), Automatic{});
+  then.fit(model, toy::batches(4), NoValidation{}, CkptPath{"before"});
+  CHECK(model.epochs == 1);
+  CHECK(model.stepped.size() == 4);
+}

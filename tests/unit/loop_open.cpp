@@ -437,7 +437,11 @@ TEST_CASE("a hook of a batch cannot advance the fit, and may have closed it wher
   CHECK(fit.advance() == FitStatus::finished);
   CHECK(listens.events->back().starts_with("exception [fulgurite.trainer.advance_within]"));
   trainer.callback<InSecond>().what = [] {};
-  trainer.open(net, data).close();
+  auto again = trainer.open(net, data);
+  // Also where it would not train, since the next batch takes longer than that.
+  trainer.callback<InSecond>().what = [&] { again.advance_for(std::chrono::hours(-1)); };
+  CHECK(again.advance() == FitStatus::more);
+  CHECK(toy::refusal([&] { again.advance(); }) == "fulgurite.trainer.advance_within");
 }
 
 TEST_CASE("after close the trainer evaluates and fits, while the object of the fit is still there") {

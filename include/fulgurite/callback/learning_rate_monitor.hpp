@@ -190,7 +190,7 @@ class LearningRateMonitor {
   void add(Row& row, Schedules& schedules, std::size_t groups, FunctionRef<Group(std::size_t)> read);
   void begin();
 
-  static std::string_view name_of(auto const& optimizer) {
+  static std::string_view name_of(auto& optimizer) {
     if constexpr (requires { optimizer.name(); }) return optimizer.name();
     else return optimizer.name;
   }

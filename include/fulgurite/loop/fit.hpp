@@ -617,7 +617,7 @@ class [[nodiscard]] OpenedFit : Pinned {
     auto const now = run_.asked.options.now;
     auto const began = now();
     auto last = began;
-    if (finished_ || !open_) return FitStatus::finished;
+    if (finished_ || !open_ || advancing_) return advance();  // which throws in a hook
     if (is_over(next_batch().expected() > budget)) {
       next_batch().forget_one();
       return FitStatus::more;

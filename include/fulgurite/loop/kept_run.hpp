@@ -169,7 +169,8 @@ class Retreat {
     if (!same_model) return "the model has other parameters, buffers or modules by now";
     if (!run.parts.strategy.goes_back()) return "CaptureOptions has go_back = false";
     if (!possible) return "an optimizer has no state(archive)";
-    if (!CanRepeat) return "the loader cannot yield the epoch's batches again (set_epoch and resume_at)";
+    if (!CanRepeat)
+      return "the loader cannot yield the epoch's batches again (a const begin(), or set_epoch and resume_at)";
     return "a validation or a checkpoint came in between";
   }
 

@@ -232,7 +232,7 @@ void failed(State<R>& run, Pack&, Source& source, std::exception const& error) {
   RunContext<R, phase::Fit> ctx(run);
   void* const arguments[] = {address_of(error), address_of(ctx)};
   auto const write = [&] {
-    redo_window(run, source);
+    if (run.loading.fit_is_open) redo_window(run, source);  // an evaluation has no place in an epoch
     if (auto const* const before = before_repeated_validation(run))
       expect_rows(run.callbacks, run.due.rows - before->rows);
     write_now(run, source);

@@ -603,7 +603,7 @@ class TrainEpoch {
     using M = typename R::Model;
     using Module = std::remove_cvref_t<decltype(std::declval<Source&>().module())>;
     if (!Repeats<Loader> || !BatchesStayValid<Loader>)
-      return "the loader may use the weights, or does not say `batches_stay_valid`";
+      return "the loader may use the weights, has a `begin()` that is not const, or does not say `batches_stay_valid`";
     if (Recurrent<M>) return "the state of the model goes from step to step";
     if (State<R>::Board::Counts::any) return "declared metrics are counted in each step";
     if (hook::on_train_batch_start::named<M> || hook::on_train_batch_end::named<M> ||

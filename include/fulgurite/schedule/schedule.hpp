@@ -60,8 +60,7 @@ inline constexpr bool counts_steps = [] {
   else return false;
 }();
 
-/// Throws [fulgurite.schedule.constants] for invalid constants. That happens when the first factor is computed, which
-/// is when the optimizers are made.
+/// Throws [fulgurite.schedule.constants] for invalid constants. That happens when the optimizers are made.
 template <class Value>
 [[noreturn]] void refuse(char const* schedule, char const* constant, Value value, char const* rule) {
   std::string text;

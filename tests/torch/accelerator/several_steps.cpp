@@ -241,7 +241,8 @@ TEST_CASE("steps stay single where somebody may look at each") {
   CHECK_THAT(report.single, ContainsSubstring("a callback listens to each batch"));
   CHECK_THAT(fitted(Graphed{plain(), {.steps_a_replay = 4}}, {}, {}, hears).warnings,
              ContainsSubstring("[fulgurite.capture.single_steps] steps_a_replay = 4 has no effect"));
-  CHECK_THAT(joined<of_weights>(4, {}, {}).single, ContainsSubstring("the loader may use the weights"));
+  CHECK_THAT(joined<of_weights>(4, {}, {}).single,
+             ContainsSubstring("the loader may use the weights, has a `begin()` that is not const"));
   constexpr auto augmented = [] { return Augments(); };
   CHECK_THAT(joined<augmented>(4, {}, {}).single, ContainsSubstring("a hook that is called with each batch"));
   CHECK_THAT(joined(4, {.non_finite = NonFinite::skip}, {}).single, ContainsSubstring("waits"));
