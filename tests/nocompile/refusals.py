@@ -190,13 +190,17 @@ def refused_together(group: list[pathlib.Path], how, words: list[str]) -> list[p
             named = named or {case for case in group if f'[{FIRST_LINE.match(first_line(case))[2]}]' in part}
             if not named:
                 return None
-            if len(named) > 1:
+            if len(named) == 1:
+                of_case[named.pop()] += lines[start:end]
+            else:
                 late |= named
-            of_case[named.pop()] += lines[start:end]
+
     # More lines than there are: clang counts its errors in the last one, and g++ says once only by whom a header is
-    # included, which are three lines as a rule.
+    # included, which are three lines as a rule. One error that begins by saying it has all of its lines.
     def more(told: list[str]) -> str:
-        return '\n' * (1 if clang else 0 if 'In file included from' in '\n'.join(told) else 4)
+        errors = sum('error:' in line for line in told)
+        whole = errors == 1 and told[0].startswith('In file included from')
+        return '\n' * (1 if clang else 0 if whole else 6 * errors)
 
     return [case for case, told in of_case.items()
             if told and case not in late and not amiss(how, case, '\n'.join(told) + more(told) + '.')]

@@ -442,6 +442,8 @@ TEST_CASE("a hook of a batch cannot advance the fit, and may have closed it wher
   trainer.callback<InSecond>().what = [&] { again.advance_for(std::chrono::hours(-1)); };
   CHECK(again.advance() == FitStatus::more);
   CHECK(toy::refusal([&] { again.advance(); }) == "fulgurite.trainer.advance_within");
+  trainer.callback<InSecond>().what = [] {};
+  trainer.open(net, data).close();
 }
 
 TEST_CASE("after close the trainer evaluates and fits, while the object of the fit is still there") {

@@ -611,8 +611,8 @@ class [[nodiscard]] OpenedFit : Pinned {
 
   /// Trains on as many batches as fit into `budget`, going by the second longest of the last eight; on none if that one
   /// is longer than the budget. A batch that takes longer than those before it ends later: the budget is exceeded by
-  /// one batch at most. Returns `waiting` as soon as `advance` does. Several ranks train on as many batches as all of
-  /// them have room for; each calls this, `advance` and `close` as often as the others.
+  /// one batch at most. Returns `waiting`, and refuses a hook, as `advance` does. Several ranks train on as many
+  /// batches as all of them have room for; each calls this, `advance` and `close` as often as the others.
   FitStatus advance_for(TrainerOptions::Clock::duration budget) {
     auto const now = run_.asked.options.now;
     auto const began = now();
